@@ -1,0 +1,67 @@
+"""Chains that start from noise, drawn in the model's coordinates.
+
+    x0 = m + L (mean + std xi),  xi ~ N(0, I)        or        x0 = m + L u,  u ~ U(low, high)
+
+m and L are the coordinates of the energy: 0 and the identity unless a preconditioner is used.
+
+References:
+    Learning Non-Convergent Non-Persistent Short-Run MCMC Toward Energy-Based Model
+    (Nijkamp et al., 2019), section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from coldness.chains.base import Start
+from coldness.energies.coordinates import Coordinates
+
+
+@dataclass(frozen=True)
+class GaussianNoise(Start):
+    """Normal noise.
+
+    Args:
+        mean: one number for all dimensions, or one a dimension.
+        std: > 0.
+    """
+
+    mean: float | Sequence[float] = 0.0
+    std: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.std > 0:
+            raise ValueError(f"std must be > 0, got {self.std}")
+
+    def fresh(
+        self, count: int, x_data: Tensor, at: Coordinates, generator: torch.Generator
+    ) -> Tensor:
+        noise = x_data.new_empty((count, *x_data.shape[1:])).normal_(generator=generator)
+        return at.unwhiten(torch.as_tensor(self.mean).to(x_data) + self.std * noise)
+
+
+@dataclass(frozen=True)
+class UniformNoise(Start):
+    """Uniform noise in every dimension.
+
+    Args:
+        low: smallest value.
+        high: largest value.
+    """
+
+    low: float = -1.0
+    high: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ValueError(f"low must be < high, got {self.low} and {self.high}")
+
+    def fresh(
+        self, count: int, x_data: Tensor, at: Coordinates, generator: torch.Generator
+    ) -> Tensor:
+        noise = x_data.new_empty((count, *x_data.shape[1:]))
+        return at.unwhiten(noise.uniform_(self.low, self.high, generator=generator))

@@ -1,0 +1,21 @@
+"""Energies: E(x), its coldness c, and the potential U = c E."""
+
+from coldness.energies.analytic import Gaussian, GaussianMixture, PlanarRings, RadialRings
+from coldness.energies.base import DriftNoise, Energy
+from coldness.energies.compose import Mixture, Sum, Tempered
+from coldness.energies.coordinates import Coordinates
+from coldness.energies.scalar import ScalarEnergy
+
+__all__ = [
+    "Coordinates",
+    "DriftNoise",
+    "Energy",
+    "Gaussian",
+    "GaussianMixture",
+    "Mixture",
+    "PlanarRings",
+    "RadialRings",
+    "ScalarEnergy",
+    "Sum",
+    "Tempered",
+]

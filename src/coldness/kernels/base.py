@@ -1,0 +1,102 @@
+"""What a kernel is: hyper-parameters and pure functions of an explicit state.
+
+A kernel is a frozen dataclass. `draw` makes the random numbers of a number of steps from a
+generator; `init` makes the state from x; `step` makes one transition. The energy is passed per
+call as a `Field`, a function x -> (U(x), dU(x)), for the network moves at every update.
+Everything in `step` is tensor arithmetic, so that `kernels.run` can compile it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from coldness.energies.coordinates import Coordinates
+
+Field = Callable[[Tensor], tuple[Tensor, Tensor]]
+State = tuple[Tensor, ...]
+
+
+class Info(NamedTuple):
+    """What a step tells, and the next step does not need.
+
+    potential: U at the state the step left, (B,). gradient: dU there, (B, ...).
+    acceptance: probability with which each move was accepted, (B,); ones where none is refused.
+    """
+
+    potential: Tensor
+    gradient: Tensor
+    acceptance: Tensor
+
+
+@dataclass(frozen=True)
+class Kernel(ABC):
+    """Base class of kernels.
+
+    Args:
+        step_size: > 0, on the potential U.
+    """
+
+    step_size: float
+
+    adjusted: ClassVar[bool] = True
+    """Whether moves can be refused, so that there is an acceptance to adapt to."""
+
+    def __post_init__(self) -> None:
+        if not self.step_size > 0:
+            raise ValueError(f"step_size must be > 0, got {self.step_size}")
+
+    @property
+    def gradients_per_step(self) -> int:
+        return 1
+
+    @abstractmethod
+    def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Random numbers for a number of steps; the first dimension of each is the step."""
+
+    @abstractmethod
+    def init(self, field: Field, x: Tensor) -> State:
+        """The state at x; x is its first entry."""
+
+    @abstractmethod
+    def step(
+        self, field: Field, state: State, noise: tuple[Tensor, ...], h: Tensor, at: Coordinates
+    ) -> tuple[State, Info]:
+        """One transition with step size h (shaped to broadcast with x) in the coordinates `at`."""
+
+
+def draw_normal(steps: int, x: Tensor, generator: torch.Generator) -> Tensor:
+    """Standard normal numbers (steps, *x.shape)."""
+    return torch.randn((steps, *x.shape), generator=generator, device=x.device, dtype=x.dtype)
+
+
+def draw_log_uniform(steps: int, x: Tensor, generator: torch.Generator) -> Tensor:
+    """Logarithms of uniform numbers (steps, B): what acceptance tests compare with."""
+    shape = (steps, x.shape[0])
+    return torch.rand(shape, generator=generator, device=x.device, dtype=x.dtype).log_()
+
+
+def total(v: Tensor) -> Tensor:
+    """Sum over all but the first dimension, (B,)."""
+    return v.flatten(1).sum(1)
+
+
+def metropolis(
+    state: State, proposal: State, log_ratio: Tensor, log_uniform: Tensor
+) -> tuple[State, Tensor]:
+    """Accept each proposal with probability min(1, exp(log_ratio)); also that probability.
+
+    A ratio that is not a number is accepted, so that it shows in the chain instead of looking
+    like a refusal.
+    """
+    accepted = (log_uniform < log_ratio) | log_ratio.isnan()
+    moved = tuple(
+        torch.where(accepted.reshape(-1, *[1] * (new.dim() - 1)), new, old)
+        for old, new in zip(state, proposal, strict=True)
+    )
+    return moved, log_ratio.clamp(max=0).exp()

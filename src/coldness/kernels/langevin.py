@@ -1,0 +1,68 @@
+"""Langevin kernel, without acceptance step.
+
+    x' = x - h M dU(x) + sqrt(2h) L xi,     M = L L^T
+
+Nearly leaves exp(-U) invariant: the bias is O(h). On N(0, s^2) the stationary variance is
+s^2 / (1 - h / (2 s^2)). As h -> 0: the Langevin diffusion.
+Not to be confused with MALA, which refuses moves and has no bias, nor with stochastic-gradient
+Langevin dynamics on parameters. A paper's chain x - a dE(x) + s xi is this kernel with
+h = s^2 / 2 at coldness 2 a / s^2.
+
+References:
+    Bayesian Learning via Stochastic Gradient Langevin Dynamics (Welling, Teh, 2011), Eq. 4.
+    On the Anatomy of MCMC-Based Maximum Likelihood Learning of Energy-Based Models
+    (Nijkamp et al., 2020), Eq. 2A.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from coldness.energies.coordinates import Coordinates
+from coldness.kernels.base import Field, Info, Kernel, State, draw_normal
+
+
+@dataclass(frozen=True)
+class Langevin(Kernel):
+    """Unadjusted Langevin step.
+
+    Args:
+        step_size: h > 0, on the potential U.
+        clamp: [low, high] every coordinate is cut to after a step; null for none. Changes the law.
+        clip_gradient: largest norm of dU, per chain; null for none. Changes the law.
+    Shapes: x (B, ...), potentials (B,).
+    """
+
+    clamp: tuple[float, float] | None = None
+    clip_gradient: float | None = None
+    adjusted: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.clamp is not None and not self.clamp[0] < self.clamp[1]:
+            raise ValueError(f"clamp must be [low, high] with low < high, got {list(self.clamp)}")
+        if self.clip_gradient is not None and not self.clip_gradient > 0:
+            raise ValueError(f"clip_gradient must be > 0, got {self.clip_gradient}")
+
+    def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
+        return (draw_normal(steps, x, generator),)
+
+    def init(self, field: Field, x: Tensor) -> State:
+        return (x,)
+
+    def step(
+        self, field: Field, state: State, noise: tuple[Tensor, ...], h: Tensor, at: Coordinates
+    ) -> tuple[State, Info]:
+        (x,), (xi,) = state, noise
+        potential, gradient = field(x)
+        if self.clip_gradient is not None:
+            norm = gradient.flatten(1).norm(dim=1).reshape(-1, *[1] * (x.dim() - 1))
+            gradient = gradient * (self.clip_gradient / norm).clamp(max=1)
+        x = x + at.push((2 * h).sqrt() * xi - h * at.pull(gradient))
+        if self.clamp is not None:
+            x = x.clamp(*self.clamp)
+        return (x,), Info(potential, gradient, torch.ones_like(potential))

@@ -1,0 +1,7 @@
+"""Objectives: the contrast, and terms added to it."""
+
+from coldness.objectives.base import Batch, Term
+from coldness.objectives.contrast import Contrast, Weights
+from coldness.objectives.energy_l2 import EnergyL2
+
+__all__ = ["Batch", "Contrast", "EnergyL2", "Term", "Weights"]

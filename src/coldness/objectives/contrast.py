@@ -1,0 +1,153 @@
+"""The contrast: weighted difference of potentials between data and negatives.
+
+With U = -f, relative weights w~(x) = exp(-beta U(x)), chains drawn from p^(1 - beta), N positives
+x+ and M negatives x-:
+
+    w_j  = w~(x-_j) / sum_k w~(x-_k)                                       (Eq. 5)
+    w+_i = w~(x+_i) / (w~(x+_i) + sum_k w~(x-_k))                          (Eq. 8)
+    loss = sum_i a_i U(x+_i) - sum_j b_j U(x-_j)
+
+    standard (beta = 0)    a_i = 1/N               b_j = 1/M               (Eq. 3)
+    no_positive            a_i = 1/N               b_j = w_j               (Eq. 7)
+    default                a_i = (1 - w+_i)/N      b_j = w_j g             (Eq. 8)
+    batch_corrected        a_i = g/N               b_j = w_j g             (Eq. 33)
+    true_objective         a_i = g_other/N         b_j = w_j g             (Eq. 34)
+
+with GradScale g = mean_i (1 - w+_i) (Eq. 30), and g_other that of the half of the batch that i is
+not in. a and b are detached: the gradient of the loss is exactly that of the equation, and the
+weights can be looked at. Printed Eqs. 30, 33 and 34 miss the 1/N on the positive sum.
+
+Adding a constant to U changes nothing. As beta -> 0 the default becomes M/(M+1) times the standard
+loss (Eq. 36); at beta = 0 it is the standard loss itself, as in Algorithm 1.
+
+Several sources: with weight l_s and M_s chains in source s, each negative of it counts M l_s /
+(M_s sum l) times in the sums over w~, and the loss is multiplied by sum l. With beta = 0 that is
+sum_s l_s (mean U(x+) - mean U(x-_s)), the hybrid loss (Revisiting Contrastive Divergence, Eq. 6).
+
+References:
+    Energy-Based Model Training Objective Robust to Inaccurate SGLD Samples, Eqs. 3 to 8, 30 to 36,
+    Algorithm 1; Appendix G for tempering and beta that do not sum to one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from coldness.schedules import Schedule
+
+Variant = Literal["default", "no_positive", "batch_corrected", "true_objective"]
+
+
+class Weights(NamedTuple):
+    """Detached weights: a (N,) of data, b (M,) of negatives; w (M,) sums to 1; g is GradScale."""
+
+    a: Tensor
+    b: Tensor
+    w: Tensor
+    g: Tensor
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """The beta family of objectives.
+
+    Args:
+        beta: share of the work given to weights; 0 is standard training, near 1 trusts the chains
+            least. Any real number, or a schedule over training; negative for over-cold samplers.
+        variant: how positives enter: `default`, `no_positive`, `batch_corrected` or
+            `true_objective`. They differ only where beta is not 0.
+        tempering: the chains follow tempering * U; null for 1 - beta.
+    """
+
+    beta: float | Schedule = 0.0
+    variant: Variant = "default"
+    tempering: float | Schedule | None = None
+
+    def weights(
+        self, u_data: Tensor, u_model: Tensor, beta: float, shares: Tensor | None = None
+    ) -> Weights:
+        """The weights of the equations above; shares (M,) are the sources' and have mean 1."""
+        u_data, u_model = u_data.detach(), u_model.detach()
+        n = len(u_data)
+        even = u_data.new_full((n,), 1 / n)
+        if beta == 0:
+            w = u_model.new_full((len(u_model),), 1 / len(u_model))
+            w = w if shares is None else w * shares
+            return Weights(even, w, w, u_data.new_ones(()))
+        log_w = -beta * u_model if shares is None else shares.log() - beta * u_model
+        log_sum = torch.logsumexp(log_w, 0)
+        w = (log_w - log_sum).exp()
+        if self.variant == "no_positive":
+            return Weights(even, w, w, u_data.new_ones(()))
+        kept = torch.sigmoid(log_sum + beta * u_data)  # 1 - w+
+        if self.variant == "default":
+            g = kept.mean()
+            return Weights(kept / n, w * g, w, g)
+        if self.variant == "batch_corrected":
+            g = kept.mean()
+            return Weights(even * g, w * g, w, g)
+        if n < 2:
+            raise ValueError("true_objective needs at least two data examples a batch")
+        half = n // 2
+        first, second = kept[:half].mean(), kept[half:].mean()
+        a = torch.cat(
+            [(second / (2 * half)).expand(half), (first / (2 * (n - half))).expand(n - half)]
+        )
+        g = (first + second) / 2
+        return Weights(a, w * g, w, g)
+
+    def __call__(
+        self,
+        u_data: Tensor,
+        u_model: Sequence[Tensor],
+        beta: float,
+        source_weights: Sequence[float] = (1.0,),
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss on potentials U, and what is worth logging, all as tensors.
+
+        Args:
+            u_data: U of the data, (N,).
+            u_model: U of the negatives, one (M_s,) a source.
+            beta: its value at this iteration.
+            source_weights: l_s.
+        """
+        together = u_model[0] if len(u_model) == 1 else torch.cat(list(u_model))
+        whole = float(sum(source_weights))
+        weights = self.weights(u_data, together, beta, _shares(u_model, source_weights))
+        loss = whole * ((weights.a * u_data).sum() - (weights.b * together).sum())
+        return loss, _figures(u_data.detach(), together.detach(), weights)
+
+
+def _shares(u_model: Sequence[Tensor], source_weights: Sequence[float]) -> Tensor | None:
+    if len(u_model) != len(source_weights):
+        raise ValueError(f"{len(u_model)} sources with {len(source_weights)} weights")
+    if len(u_model) == 1:
+        return None
+    chains, whole = sum(len(u) for u in u_model), sum(source_weights)
+    return torch.cat(
+        [
+            u.new_full((len(u),), chains * weight / (len(u) * whole))
+            for u, weight in zip(u_model, source_weights, strict=True)
+        ]
+    )
+
+
+def _figures(u_data: Tensor, u_model: Tensor, weights: Weights) -> dict[str, Tensor]:
+    """d as in the Anatomy paper: mean U of the data less mean U of the negatives."""
+    std_data, mean_data = torch.std_mean(u_data, correction=0)
+    std_model, mean_model = torch.std_mean(u_model, correction=0)
+    return {
+        "d": mean_data - mean_model,
+        "u_data_mean": mean_data,
+        "u_data_std": std_data,
+        "u_model_mean": mean_model,
+        "u_model_std": std_model,
+        "weight_ess": 1 / (weights.w.square().sum() * len(weights.w)),
+        "largest_weight": weights.w.max(),
+        "grad_scale": weights.g,
+    }

@@ -1,0 +1,118 @@
+"""Figures of a run: gathered on the device, read back a block at a time, written as CSV.
+
+TensorBoard events are written too where asked.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Row = dict[str, float]
+
+
+class MetricsLog:
+    """metrics.csv, one row an iteration; and the rows that are not written yet.
+
+    Args:
+        path: of the CSV file.
+        keep_until: rows from this iteration on, left by a run that was cut off, are dropped.
+        tensorboard: folder for events; null for none.
+    """
+
+    def __init__(self, path: Path, keep_until: int = 0, tensorboard: Path | None = None) -> None:
+        self.path = path
+        self._pending: list[tuple[int, dict[str, Tensor | float]]] = []
+        self._columns: list[str] = []
+        self._writer = _tensorboard_writer(tensorboard, keep_until) if tensorboard else None
+        if keep_until and path.exists():
+            self._truncate(keep_until)
+        else:
+            path.write_text("")
+
+    def add(self, iteration: int, figures: Mapping[str, Tensor | float]) -> None:
+        """Nothing is read back from the device here."""
+        self._pending.append((iteration, dict(figures)))
+
+    def take(self) -> list[Row]:
+        """The pending rows as numbers, with one transfer from the device; they are pending no more."""
+        if not self._pending:
+            return []
+        names = list(self._pending[0][1])
+        flat = [figures[name] for _, figures in self._pending for name in names]
+        on_device = [v for v in flat if isinstance(v, Tensor)]
+        numbers = iter(torch.stack(on_device).double().tolist() if on_device else [])
+        values = iter([next(numbers) if isinstance(v, Tensor) else float(v) for v in flat])
+        rows = [
+            {"iteration": float(iteration), **{name: next(values) for name in names}}
+            for iteration, _ in self._pending
+        ]
+        self._pending = []
+        return rows
+
+    def write(self, rows: list[Row]) -> None:
+        """Appends rows to the file."""
+        if not rows:
+            return
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if not self._columns:
+            self._columns = list(rows[0])
+            writer.writerow(self._columns)
+        for row in rows:
+            writer.writerow(
+                [
+                    int(row[name]) if name == "iteration" else f"{row[name]:.7g}"
+                    for name in self._columns
+                ]
+            )
+        with self.path.open("a") as file:
+            file.write(text.getvalue())
+        if self._writer is not None:
+            for row in rows:
+                for name in self._columns[1:]:
+                    self._writer.add_scalar(name, row[name], int(row["iteration"]))
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def _truncate(self, keep_until: int) -> None:
+        lines = self.path.read_text().splitlines()
+        kept = [line for line in lines[1:] if _iteration(line) < keep_until]
+        self._columns = lines[0].split(",") if lines else []
+        self.path.write_text("".join(line + "\n" for line in lines[:1] + kept))
+
+
+def _iteration(line: str) -> float:
+    """Of a row; a row cut off in its first number counts as none."""
+    head, comma, _ = line.partition(",")
+    return int(head) if comma and head.isdigit() else float("inf")
+
+
+def _tensorboard_writer(folder: Path, purge_step: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ValueError(
+            "tensorboard is not installed: pip install 'coldness[tensorboard]'"
+        ) from error
+    return SummaryWriter(str(folder), purge_step=purge_step or None)
+
+
+def read_metrics(path: Path) -> dict[str, list[float]]:
+    """Columns of metrics.csv."""
+    with path.open() as file:
+        reader = csv.reader(file)
+        header = next(reader, [])
+        columns: dict[str, list[float]] = {name: [] for name in header}
+        for row in reader:
+            for name, value in zip(header, row, strict=True):
+                columns[name].append(float(value))
+    return columns

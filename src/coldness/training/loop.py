@@ -1,0 +1,243 @@
+"""Training: one iteration, top to bottom, and the loop around it.
+
+The loss is divided by the coldness c, so that the size of an update depends on the network and the
+learning rate and not on the temperature (Anatomy, practical appendix, Eqs. 1A to 4A).
+
+References:
+    On the Anatomy of MCMC-Based Maximum Likelihood Learning of Energy-Based Models
+    (Nijkamp et al., 2020), Algorithm 1 and practical appendix.
+    Energy-Based Model Training Objective Robust to Inaccurate SGLD Samples, Algorithm 1.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from coldness.energies import Coordinates
+from coldness.kernels import worth_compiling
+from coldness.objectives import Batch
+from coldness.schedules import value_at
+from coldness.training.checkpoint import BadFile, save_checkpoint
+from coldness.training.ema import MovingAverage
+from coldness.training.guard import check
+from coldness.training.log import MetricsLog, Row
+from coldness.training.settings import Settings
+
+EXAMPLES_FOR_COORDINATES = 20_000
+ITERATIONS_PER_BLOCK = 50
+
+
+class Interrupted(RuntimeError):
+    """The user asked a run to stop; everything is saved."""
+
+
+class Training:
+    """A run in memory: all mutable things, and the iteration that changes them.
+
+    Args:
+        settings: what the run is made of. Its energy, sources and starts are used in place.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        if settings.threads is not None:
+            torch.set_num_threads(settings.threads)
+        fabric = Fabric(accelerator="auto", devices=1)
+        self.fabric = fabric
+        self.iteration = 0
+        self.seconds = 0.0
+        self.data_generator = torch.Generator().manual_seed(settings.seed)
+        self.chain_generator = torch.Generator(fabric.device).manual_seed(settings.seed)
+        self.energy = settings.energy
+        x_data = settings.data.sample(EXAMPLES_FOR_COORDINATES, self.data_generator)
+        self.energy.coordinates = Coordinates.estimate(x_data, settings.preconditioner)
+        self.parameters = list(self.energy.parameters())
+        optimiser = settings.optimiser(self.parameters)
+        self.model, self.optimiser = fabric.setup(self.energy, optimiser)
+        self.rates = [group["lr"] for group in self.optimiser.param_groups]
+        self.ema = None if settings.ema is None else MovingAverage(self.energy, settings.ema)
+        for source in settings.sources:
+            source.start.prepare(
+                x_data.to(fabric.device), self.energy.coordinates, self.chain_generator
+            )
+        self.compiled = [_compile(settings, source.steps) for source in settings.sources]
+
+    def iterate(self) -> dict[str, Tensor | float]:
+        """One update of the network; gives the figures of this iteration."""
+        s, t, n = self.settings, self.iteration, self.settings.iterations
+        beta = value_at(s.contrast.beta, t, n)
+        tempering = s.contrast.tempering
+        tempering = 1 - beta if tempering is None else value_at(tempering, t, n)
+        figures: dict[str, Tensor | float] = {}
+
+        # Data, with noise where asked (Eq. 5A).
+        x_data = s.data.sample(s.batch_size, self.data_generator).to(self.fabric.device)
+        if s.data_noise != 0:
+            noise = torch.empty_like(x_data).normal_(generator=self.chain_generator)
+            x_data = x_data + value_at(s.data_noise, t, n) * noise
+
+        # Negatives: chains on (1 - beta) U, from every source.
+        negatives = []
+        for k, source in enumerate(s.sources):
+            chains = source.draw(
+                self.energy,
+                x_data,
+                self.chain_generator,
+                tempering=tempering,
+                step_scale=value_at(source.step_scale, t, n),
+                compiled=self.compiled[k],
+            )
+            negatives.append(chains.x)
+            suffix = f"_{k}" if k else ""
+            figures[f"r{suffix}"] = chains.gradient_norm / self.energy.coldness
+            figures[f"acceptance{suffix}"] = chains.acceptance
+
+        # Contrast and terms, from one forward pass.
+        sizes = [len(x) for x in (x_data, *negatives)]
+        u_data, *u_model = self.model(torch.cat([x_data, *negatives])).split(sizes)
+        loss, of_contrast = s.contrast(
+            u_data, u_model, beta, [source.weight for source in s.sources]
+        )
+        loss = loss / self.energy.coldness
+        if s.terms:
+            batch = Batch(self.energy, x_data, torch.cat(negatives), u_data, torch.cat(u_model))
+            loss = loss + torch.stack([term(batch) for term in s.terms]).sum()
+
+        # Update.
+        factor = value_at(s.learning_rate, t, n)
+        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+            group["lr"] = rate * factor
+        self.optimiser.zero_grad()
+        self.fabric.backward(loss)
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients)
+        if s.clip_gradient is not None:
+            torch.nn.utils.clip_grads_with_norm_(self.parameters, s.clip_gradient, norm)
+        self.optimiser.step()
+        if self.ema is not None:
+            self.ema.update()
+        self.iteration += 1
+
+        for source in s.sources:
+            figures.update(source.start.figures())
+        figures.update(loss=loss.detach(), **of_contrast, parameter_gradient=norm)
+        figures.update(beta=beta, learning_rate=factor * self.rates[0])
+        return figures
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything mutable."""
+        return {
+            "iteration": self.iteration,
+            "seconds": self.seconds,
+            "energy": self.energy.state_dict(),
+            "optimiser": self.optimiser.optimizer.state_dict(),
+            "ema": None if self.ema is None else self.ema.average,
+            "starts": [source.start.state_dict() for source in self.settings.sources],
+            "data_generator": self.data_generator.get_state(),
+            "chain_generator": self.chain_generator.get_state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        starts = [source.start for source in self.settings.sources]
+        try:
+            self.energy.load_state_dict(state["energy"])
+            self.optimiser.optimizer.load_state_dict(state["optimiser"])
+            if self.ema is not None:
+                self.ema.load(state["ema"])
+            for start, saved in zip(starts, state["starts"], strict=True):
+                start.load_state_dict(saved)
+            self.data_generator.set_state(state["data_generator"])
+            self.chain_generator.set_state(state["chain_generator"])
+            self.iteration, self.seconds = state["iteration"], state["seconds"]
+        except (KeyError, ValueError, RuntimeError, TypeError) as error:
+            line = str(error).strip().splitlines()[0]
+            raise BadFile(f"the checkpoint does not fit this run's settings ({line})") from error
+
+    def weights(self) -> dict[str, Tensor]:
+        """Of the trained model: the average where there is one."""
+        if self.ema is None:
+            return self.energy.state_dict()
+        with self.ema.in_place():
+            return {name: value.clone() for name, value in self.energy.state_dict().items()}
+
+
+def fit(
+    training: Training,
+    folder: Path,
+    on_block: Callable[[int, Row], None] = lambda iteration, row: None,
+) -> None:
+    """Iterate to the end, logging to folder/metrics.csv and saving to folder/checkpoints.
+
+    Ctrl-C saves and raises Interrupted; a number that is not finite raises Diverged and saves nothing.
+
+    Args:
+        training: the run, fresh or loaded from a checkpoint.
+        folder: of the run.
+        on_block: called now and then with the iteration and its figures, for a progress display.
+    """
+    s = training.settings
+    path = folder / "checkpoints" / "last.ckpt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    events = folder / "tensorboard" if s.tensorboard else None
+    metrics = MetricsLog(folder / "metrics.csv", training.iteration, events)
+    begin = time.perf_counter() - training.seconds
+
+    def settle(save: bool) -> None:
+        rows = metrics.take()
+        check(rows)
+        metrics.write(rows)
+        training.seconds = time.perf_counter() - begin
+        if save:
+            save_checkpoint(path, training.state_dict())
+        if rows:
+            on_block(training.iteration, rows[-1])
+
+    with _interruptible() as interrupted:
+        try:
+            while training.iteration < s.iterations:
+                metrics.add(training.iteration, training.iterate())
+                due = training.iteration % s.checkpoint_every == 0
+                if due or interrupted() or training.iteration % ITERATIONS_PER_BLOCK == 0:
+                    settle(save=due or interrupted())
+                if interrupted():
+                    raise Interrupted(f"stopped at iteration {training.iteration}, saved to {path}")
+            settle(save=True)
+        finally:
+            metrics.close()
+
+
+def _compile(settings: Settings, steps: int) -> bool:
+    if settings.compile == "auto":
+        return worth_compiling(settings.iterations * steps)
+    return settings.compile == "always"
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Gives a function that says whether Ctrl-C was pressed; a second press ends at once."""
+    pressed = False
+
+    def press(number: int, frame: Any) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+
+    try:
+        before = signal.signal(signal.SIGINT, press)
+    except ValueError:  # not in the main thread: no signals to handle
+        yield lambda: False
+        return
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,108 @@
+"""Everything a run is made of, as one dataclass: what a recipe file holds.
+
+jsonargparse reads recipes against this signature, so a field added here is at once a key of YAML
+files, an option of the command line, and a line of `--help`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+
+from coldness.chains import Source
+from coldness.data import Data
+from coldness.energies import Energy
+from coldness.energies.coordinates import Kind
+from coldness.objectives import Contrast, Term
+from coldness.schedules import Schedule
+
+Optimiser = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
+
+
+@dataclass
+class Evaluation:
+    """How a trained model is judged.
+
+    Args:
+        samples: number of chains and of data points compared.
+        long_steps: length of long-run chains.
+        grid: points a side of the grid that plane densities are integrated on.
+        widening: the grid covers this many times the data's box, so that mass elsewhere counts.
+        seed: of evaluation's random numbers; the same for every run, so that runs compare.
+    """
+
+    samples: int = 4000
+    long_steps: int = 2000
+    grid: int = 400
+    widening: float = 1.5
+    seed: int = 12345
+
+    def __post_init__(self) -> None:
+        if self.samples < 2 or self.long_steps < 1 or self.grid < 2 or not self.widening >= 1:
+            raise ValueError(
+                "evaluation needs samples >= 2, long_steps >= 1, grid >= 2, widening >= 1"
+            )
+
+
+@dataclass
+class Settings:
+    """A run.
+
+    Args:
+        data: where examples come from.
+        energy: the model: network and coldness.
+        sources: streams of negatives.
+        optimiser: by class name, such as Adam or SGD, with its arguments.
+        contrast: the objective.
+        terms: what is added to it.
+        iterations: updates of the network.
+        batch_size: data examples an iteration.
+        data_noise: standard deviation of Gaussian noise added to data (Anatomy, Eq. 5A).
+        learning_rate: what the optimiser's own rate is multiplied by over training.
+        clip_gradient: largest norm of the parameters' gradient; null for none.
+        ema: decay of an exponential moving average of the weights, which is then the model that
+            is evaluated; null for none.
+        preconditioner: coordinates estimated from the data for network, starts and kernels.
+        seed: of everything random.
+        threads: of the processor; 1 is fastest for small networks; null for all.
+        compile: compile chains: `auto` where a run is long enough to earn it back.
+        checkpoint_every: iterations between checkpoints.
+        tensorboard: also write TensorBoard events.
+        evaluation: how the model is judged in the end.
+    """
+
+    data: Data
+    energy: Energy
+    sources: list[Source]
+    optimiser: Optimiser
+    contrast: Contrast = field(default_factory=Contrast)
+    terms: list[Term] = field(default_factory=list)
+    iterations: int = 10_000
+    batch_size: int = 100
+    data_noise: float | Schedule = 0.0
+    learning_rate: float | Schedule = 1.0
+    clip_gradient: float | None = None
+    ema: float | None = None
+    preconditioner: Kind = "none"
+    seed: int = 0
+    threads: int | None = 1
+    compile: Literal["auto", "always", "never"] = "auto"
+    checkpoint_every: int = 1000
+    tensorboard: bool = False
+    evaluation: Evaluation = field(default_factory=Evaluation)
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "batch_size", "checkpoint_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be >= 1, got {getattr(self, name)}")
+        if not self.sources:
+            raise ValueError("sources must name at least one stream of negatives")
+        if self.ema is not None and not 0 < self.ema < 1:
+            raise ValueError(f"ema must be between 0 and 1, got {self.ema}")
+        if self.clip_gradient is not None and not self.clip_gradient > 0:
+            raise ValueError(f"clip_gradient must be > 0, got {self.clip_gradient}")
+        if self.threads is not None and self.threads < 1:
+            raise ValueError(f"threads must be >= 1, got {self.threads}")
