@@ -17,10 +17,12 @@ from coldness.energies.coordinates import Coordinates
 class Start(ABC):
     """Base class of starts.
 
-    Shapes: x_data (N, ...); starts (count, ...) with the trailing shape, dtype and device of x_data.
+    Shapes: x_data (N, ...); starts (count, ...), of the dtype and on the device of x_data.
     """
 
-    def prepare(self, x_data: Tensor, at: Coordinates, generator: torch.Generator) -> None:
+    def prepare(  # noqa: B027 - most starts have no state
+        self, x_data: Tensor, at: Coordinates, generator: torch.Generator
+    ) -> None:
         """Called once before training; a start with a state makes it here."""
 
     @abstractmethod
@@ -35,7 +37,9 @@ class Start(ABC):
         """Starts for one iteration, and the slots they must be returned to, if any."""
         return self.fresh(count, x_data, at, generator), None
 
-    def put(self, slots: Tensor | None, x_model: Tensor, steps: int) -> None:
+    def put(  # noqa: B027
+        self, slots: Tensor | None, x_model: Tensor, steps: int
+    ) -> None:
         """Takes chains back, after that many steps."""
 
     def figures(self) -> dict[str, Tensor]:
@@ -45,5 +49,5 @@ class Start(ABC):
     def state_dict(self) -> dict[str, Tensor]:
         return {}
 
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:  # noqa: B027
         """Puts back what `state_dict` gave."""

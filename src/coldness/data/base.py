@@ -33,8 +33,13 @@ class KnownDensity(Data):
     box: float
     """Half the side of the cube around 0 that holds all but a negligible part of the mass."""
 
-    narrowest_scale: float
-    """Smallest local standard deviation."""
+    local_scales: Tensor
+    """Smallest local standard deviation in each dimension, of the shape of one example."""
+
+    @property
+    def narrowest_scale(self) -> float:
+        """Smallest local standard deviation of all."""
+        return float(self.local_scales.min())
 
     @property
     @abstractmethod

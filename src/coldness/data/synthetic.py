@@ -54,7 +54,7 @@ class Mixture2D(KnownDensity):
         means = [[radius * math.cos(a), radius * math.sin(a)] for a in angles]
         self.energy = GaussianMixture(means, std, None if equal_weights else weights)
         self.box = radius + 4 * std
-        self.narrowest_scale = std
+        self.local_scales = torch.full((2,), std)
         self._weights = self.energy.log_weights.exp()
         self._means = self.energy.means.float()
 
@@ -71,7 +71,7 @@ class Mixture2D(KnownDensity):
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         component = torch.multinomial(self._weights, count, replacement=True, generator=generator)
         noise = torch.randn(count, 2, generator=generator)
-        return self._means[component] + self.narrowest_scale * noise
+        return self._means[component] + self.energy.std * noise
 
 
 class Rings2D(KnownDensity):
@@ -87,7 +87,7 @@ class Rings2D(KnownDensity):
     def __init__(self, radii: Sequence[float] = (1.0, 2.0, 3.0, 4.0), std: float = 0.15) -> None:
         self.energy = RadialRings(radii, std)
         self.box = max(radii) + 4 * std
-        self.narrowest_scale = std
+        self.local_scales = torch.full((2,), std)
         self._radii = torch.tensor(list(radii))
 
     @property
@@ -100,7 +100,7 @@ class Rings2D(KnownDensity):
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         ring = torch.randint(len(self._radii), (count,), generator=generator)
-        r = self._radii[ring] + self.narrowest_scale * torch.randn(count, generator=generator)
+        r = self._radii[ring] + self.energy.std * torch.randn(count, generator=generator)
         return r[:, None] * _directions(count, generator)
 
 
@@ -123,9 +123,8 @@ class Rings10D(KnownDensity):
     ) -> None:
         self.energy = PlanarRings(radii, std, [std] + [narrow_std] * 7)
         self.box = max(radii) + 4 * std
-        self.narrowest_scale = min(std, narrow_std)
         self._radii = torch.tensor(list(radii))
-        self._stds = torch.tensor([std] * 3 + [narrow_std] * 7)
+        self.local_scales = torch.tensor([std] * 3 + [narrow_std] * 7)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -134,11 +133,13 @@ class Rings10D(KnownDensity):
     @cached_property
     def entropy(self) -> float:
         plane = PlanarRings(self.energy.radii.tolist(), self.energy.std)
-        others = sum(0.5 * math.log(2 * math.pi * math.e * s**2) for s in self._stds[2:].tolist())
+        others = sum(
+            0.5 * math.log(2 * math.pi * math.e * s**2) for s in self.local_scales[2:].tolist()
+        )
         return _planar_entropy(plane, self.box + 1) + others
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        x = self._stds * torch.randn(count, 10, generator=generator)
+        x = self.local_scales * torch.randn(count, 10, generator=generator)
         ring = torch.randint(len(self._radii), (count,), generator=generator)
         x[:, :2] += self._radii[ring][:, None] * _directions(count, generator)
         return x
@@ -151,7 +152,7 @@ def _directions(count: int, generator: torch.Generator) -> Tensor:
 
 
 def _planar_entropy(energy: Energy, farthest: float) -> float:
-    """-integral of 2 pi r p(r) log p(r), for a normalised energy that depends on the radius alone."""
+    """-integral of 2 pi r p(r) log p(r), of a normalised energy that depends on r alone."""
     r = torch.linspace(0, farthest, 200_001, dtype=torch.float64)[1:]
     with torch.no_grad():
         log_p = -energy(torch.stack([r, torch.zeros_like(r)], 1))

@@ -146,7 +146,9 @@ class RadialRings(Energy):
 class PlanarRings(Energy):
     """Rings in the first two dimensions with planar Gaussian noise; the others Gaussian at 0.
 
-        p(x1, x2) = sum_k w_k exp(-(l - r_k)^2 / (2 s^2)) i0e(r_k l / s^2) / (2 pi s^2),  l = |(x1, x2)|
+        p(x1, x2) = sum_k w_k exp(-(l - r_k)^2 / (2 s^2)) i0e(r_k l / s^2) / (2 pi s^2)
+
+    with l = |(x1, x2)|.
 
     Args:
         radii: r_k > 0.

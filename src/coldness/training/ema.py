@@ -19,7 +19,7 @@ class MovingAverage:
 
     def __init__(self, module: nn.Module, decay: float) -> None:
         self.decay = decay
-        self._parameters = list(module.parameters())
+        self._parameters: list[Tensor] = list(module.parameters())
         self.average = [p.detach().clone() for p in self._parameters]
 
     @torch.no_grad()

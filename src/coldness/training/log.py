@@ -41,7 +41,7 @@ class MetricsLog:
         self._pending.append((iteration, dict(figures)))
 
     def take(self) -> list[Row]:
-        """The pending rows as numbers, with one transfer from the device; they are pending no more."""
+        """The pending rows as numbers, with one transfer from the device."""
         if not self._pending:
             return []
         names = list(self._pending[0][1])

@@ -49,8 +49,7 @@ class Training:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        if settings.threads is not None:
-            torch.set_num_threads(settings.threads)
+        settings.use_threads()
         fabric = Fabric(accelerator="auto", devices=1)
         self.fabric = fabric
         self.iteration = 0
@@ -177,7 +176,7 @@ def fit(
 ) -> None:
     """Iterate to the end, logging to folder/metrics.csv and saving to folder/checkpoints.
 
-    Ctrl-C saves and raises Interrupted; a number that is not finite raises Diverged and saves nothing.
+    Ctrl-C saves and raises Interrupted. A number that is not finite raises Diverged, unsaved.
 
     Args:
         training: the run, fresh or loaded from a checkpoint.

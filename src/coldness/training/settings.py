@@ -106,3 +106,8 @@ class Settings:
             raise ValueError(f"clip_gradient must be > 0, got {self.clip_gradient}")
         if self.threads is not None and self.threads < 1:
             raise ValueError(f"threads must be >= 1, got {self.threads}")
+
+    def use_threads(self) -> None:
+        """Sets PyTorch's number of threads for the whole process."""
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)

@@ -1,0 +1,136 @@
+"""coldness doctor RECIPE: say what the temperature of a recipe is, before training it.
+
+Shows, for every source, the step h on U and the pair (drift on E, noise) that it amounts to, compares
+the noise with the narrowest local scale of the data where that is known, and measures how steep the
+untrained energy is. Fields can be overridden as in `coldness train`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from jsonargparse import ArgumentParser
+
+from coldness.chains import Source
+from coldness.cli.console import output
+from coldness.data import KnownDensity
+from coldness.energies import DriftNoise
+from coldness.kernels import HMC
+from coldness.schedules import value_at
+from coldness.training import Settings, Training
+from coldness.training.recipe import settings_parser
+
+
+def parser() -> ArgumentParser:
+    parser = settings_parser(prog="coldness doctor", description=__doc__)
+    parser.add_argument("recipe", help="packaged recipe or YAML file")
+    parser.add_argument(
+        "--allow-imports", action="store_true", help="let the recipe name classes from elsewhere"
+    )
+    return parser
+
+
+def main(words: list[str]) -> int:
+    from coldness.cli.train import read_recipe
+
+    if not words or {"-h", "--help"} & set(words):
+        parser().parse_args(words or ["--help"])
+    resolved, _ = read_recipe(words, parser())
+    settings = resolved.settings
+    for line in [*temperature_lines(settings), *steepness_lines(settings)]:
+        output.print(line)
+    warnings = list(warning_lines(settings))
+    for line in warnings:
+        output.print(f"[bold]warning[/] {line}")
+    if not warnings:
+        output.print("nothing speaks against training this")
+    return 0
+
+
+def print_temperature(settings: Settings) -> None:
+    """The first lines of a run."""
+    from coldness.cli.console import console
+
+    for line in temperature_lines(settings):
+        console.print(line)
+    for line in warning_lines(settings):
+        console.print(f"[bold]warning[/] {line}")
+
+
+def temperature_lines(settings: Settings) -> Iterator[str]:
+    """The temperature in both ways of writing it."""
+    coldness = settings.energy.coldness
+    for k, source in enumerate(settings.sources):
+        h, pair = _step(settings, source)
+        name = f"source {k}: {type(source.start).__name__}, {type(source.kernel).__name__}"
+        yield f"{name}, {source.steps} steps"
+        yield f"  coldness {coldness:.6g}, step h = {h:.6g} on U"
+        yield f"  = drift {pair.drift:.6g} on E, noise {pair.noise:.6g} a step"
+        tempering = _tempering(settings)
+        if tempering != 1:
+            drift = tempering * pair.drift
+            yield f"  tempered: chains follow {tempering:.4g} U, drift {drift:.6g} on E"
+        scale = _narrowest(settings)
+        if scale is not None:
+            yield (
+                f"  noise is {pair.noise / scale:.3g} of the data's narrowest local scale "
+                f"({scale:.3g} in these coordinates)"
+            )
+
+
+def warning_lines(settings: Settings) -> Iterator[str]:
+    """Combinations that are known to go wrong."""
+    scale = _narrowest(settings)
+    noise_of_data = value_at(settings.data_noise, 0, settings.iterations)
+    for k, source in enumerate(settings.sources):
+        noise = _step(settings, source)[1].noise
+        if scale is not None and noise > max(scale, noise_of_data):
+            yield (
+                f"source {k}: the noise of a step ({noise:.3g}) exceeds the data's narrowest scale "
+                f"({scale:.3g}): the energy can run away; use a smaller step, data_noise >= {noise:.3g}"
+                " or a preconditioner (Anatomy, practical appendix C)"
+            )
+    tempering = _tempering(settings)
+    if tempering < 0:
+        yield f"tempering {tempering:.3g} < 0: chains climb the potential"
+
+
+def steepness_lines(settings: Settings) -> Iterator[str]:
+    """How the drift of the untrained energy compares with the noise, measured on chains."""
+    training = Training(settings)
+    generator = torch.Generator(training.fabric.device).manual_seed(settings.seed)
+    x = settings.data.sample(256, training.data_generator).to(training.fabric.device)
+    for k, source in enumerate(settings.sources):
+        chains = source.sample(training.energy, x, 256, generator)
+        h, pair = _step(settings, source)
+        r = float(chains.gradient_norm)
+        yield (
+            f"source {k} before training: r = |dE| = {r / training.energy.coldness:.3g}, "
+            f"drift {h * r:.3g} a step against noise {pair.noise * x[0].numel() ** 0.5:.3g}"
+        )
+
+
+def _step(settings: Settings, source: Source) -> tuple[float, DriftNoise]:
+    """h of a source at the start of training, and its pair; a leapfrog step e is h = e^2 / 2."""
+    h = source.kernel.step_size * value_at(source.step_scale, 0, settings.iterations)
+    h = h**2 / 2 if isinstance(source.kernel, HMC) else h
+    return h, DriftNoise.of(h, settings.energy.coldness)
+
+
+def _tempering(settings: Settings) -> float:
+    contrast, n = settings.contrast, settings.iterations
+    if contrast.tempering is not None:
+        return value_at(contrast.tempering, 0, n)
+    return 1 - value_at(contrast.beta, 0, n)
+
+
+def _narrowest(settings: Settings) -> float | None:
+    """In the coordinates that kernels move in; known for known densities."""
+    data = settings.data
+    if not isinstance(data, KnownDensity):
+        return None
+    if settings.preconditioner == "none":
+        return data.narrowest_scale
+    x = data.sample(10_000, torch.Generator().manual_seed(settings.seed))
+    return float((data.local_scales / x.std(0)).min())

@@ -1,0 +1,57 @@
+"""coldness evaluate RUN: judge a trained model, and write metrics.json and the report again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from jsonargparse import ArgumentParser
+
+from coldness.cli.console import output, stages
+from coldness.cli.train import print_verdict
+from coldness.evaluation import evaluate
+from coldness.report import write_report
+from coldness.training.checkpoint import BadFile
+from coldness.training.folder import RunFolder
+
+
+def parser() -> ArgumentParser:
+    parser = ArgumentParser(prog="coldness evaluate", description=__doc__, exit_on_error=False)
+    parser.add_argument("run", help="folder of a trained run")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object and nothing else"
+    )
+    parser.add_argument("--samples", type=int, default=None, help="number of chains")
+    parser.add_argument("--long-steps", type=int, default=None, help="length of long-run chains")
+    parser.add_argument(
+        "--allow-imports", action="store_true", help="let the run name classes from elsewhere"
+    )
+    return parser
+
+
+def main(words: list[str]) -> int:
+    given = parser().parse_args(words or ["--help"])
+    folder = RunFolder(Path(given.run))
+    settings = folder.load(given.allow_imports)
+    if given.samples is not None:
+        settings.evaluation.samples = given.samples
+    if given.long_steps is not None:
+        settings.evaluation.long_steps = given.long_steps
+    settings.evaluation.__post_init__()
+    settings.use_threads()
+    with stages("evaluate") as stage:
+        figures, arrays = evaluate(settings, stage)
+        try:
+            before = folder.metrics()
+            figures.update({k: before[k] for k in ("seconds", "iterations") if k in before})
+        except BadFile:
+            figures["iterations"] = settings.iterations
+        folder.save_evaluation(figures, arrays)
+        stage("report")
+        write_report([folder.path], folder.report)
+    if given.json:
+        output.print_json(json.dumps(figures))
+    else:
+        print_verdict(figures)
+        output.print(f"report: {folder.report}")
+    return 0

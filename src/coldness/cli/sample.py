@@ -1,0 +1,67 @@
+"""coldness sample RUN: draw samples from a trained model into an .npz file.
+
+The file holds x, one sample a row, and potential, U(x) = -log p(x) - log Z. Chains start and move as in
+the run's first source; more --steps bring them closer to the model's own density.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from jsonargparse import ArgumentParser
+
+from coldness.cli.console import output, show_log_lines, stages
+from coldness.kernels import worth_compiling
+from coldness.schedules import value_at
+from coldness.training.checkpoint import write_atomically
+from coldness.training.folder import FolderError, RunFolder
+
+
+def parser() -> ArgumentParser:
+    parser = ArgumentParser(prog="coldness sample", description=__doc__, exit_on_error=False)
+    parser.add_argument("run", help="folder of a trained run")
+    parser.add_argument("--n", type=int, default=1000, help="number of samples")
+    parser.add_argument("--steps", type=int, default=None, help="chain length; default as trained")
+    parser.add_argument("--out", type=str, default="samples.npz", help="file to write")
+    parser.add_argument("--seed", type=int, default=0, help="of the chains")
+    parser.add_argument("--overwrite", action="store_true", help="replace the file")
+    parser.add_argument(
+        "--allow-imports", action="store_true", help="let the run name classes from elsewhere"
+    )
+    return parser
+
+
+def main(words: list[str]) -> int:
+    given = parser().parse_args(words or ["--help"])
+    if given.n < 1 or (given.steps is not None and given.steps < 0):
+        raise ValueError("--n must be >= 1 and --steps >= 0")
+    out = Path(given.out)
+    if out.exists() and not given.overwrite:
+        raise FolderError(f"{out} exists: --overwrite replaces it")
+    if not out.parent.is_dir():
+        raise FolderError(f"there is no folder {out.parent} to write {out.name} to")
+    show_log_lines()
+    settings = RunFolder(Path(given.run)).load(given.allow_imports)
+    settings.use_threads()
+    energy, source = settings.energy, settings.sources[0]
+    steps = source.steps if given.steps is None else given.steps
+    generator = torch.Generator().manual_seed(given.seed)
+    x_data = settings.data.sample(given.n, generator)
+    scale = value_at(source.step_scale, settings.iterations - 1, settings.iterations)
+    with stages("sample") as stage:
+        stage(f"{given.n} chains of {steps} steps")
+        compiled = settings.compile != "never" and worth_compiling(steps)
+        chains = source.sample(
+            energy, x_data, given.n, generator, steps=steps, step_scale=scale, compiled=compiled
+        )
+        with torch.no_grad():
+            potential = energy(chains.x)
+    if not bool(potential.isfinite().all()):
+        bad = int((~potential.isfinite()).sum())
+        raise ValueError(f"{bad} of {given.n} chains left the finite numbers; nothing was written")
+    arrays = {"x": chains.x.numpy(), "potential": potential.numpy()}
+    write_atomically(out, lambda file: np.savez(file, **arrays))
+    output.print(f"{given.n} samples of {steps} steps: {out}")
+    return 0

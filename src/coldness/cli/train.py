@@ -1,0 +1,149 @@
+"""coldness train RECIPE: train a model, judge it, and write its report.
+
+RECIPE is a packaged name (see `coldness recipes`) or a YAML file. Every field below can be overridden,
+in lists by number: --sources.0.steps 50. A paper's pair of drift and noise goes by
+--temperature.drift and --temperature.noise.
+
+Ctrl-C saves the run; the same command with --resume goes on, bit for bit as if it had not stopped.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+from jsonargparse import ArgumentParser, Namespace
+
+from coldness.cli.console import console, show_log_lines, stages, training_bar
+from coldness.cli.doctor import print_temperature
+from coldness.evaluation import evaluate
+from coldness.report import write_report
+from coldness.report.verdict import judge
+from coldness.training import Training, fit
+from coldness.training.checkpoint import load_checkpoint
+from coldness.training.folder import FolderError, RunFolder
+from coldness.training.recipe import RecipeError, Resolved, find, resolve, settings_parser
+
+MAY_CHANGE_ON_RESUME = {"iterations", "checkpoint_every", "tensorboard", "evaluation"}
+
+
+def parser() -> ArgumentParser:
+    parser = settings_parser(prog="coldness train", description=__doc__)
+    parser.add_argument("recipe", help="packaged recipe or YAML file")
+    parser.add_argument("--out", type=str, default=None, help="folder; default runs/RECIPE-SEED")
+    parser.add_argument("--resume", action="store_true", help="go on with the run in --out")
+    parser.add_argument("--overwrite", action="store_true", help="replace the run in --out")
+    parser.add_argument(
+        "--allow-imports", action="store_true", help="let the recipe name classes from elsewhere"
+    )
+    return parser
+
+
+def main(words: list[str]) -> int:
+    if not words or {"-h", "--help"} & set(words):
+        parser().parse_args(words or ["--help"])
+    resolved, given = read_recipe(words, parser())
+    seed, name = resolved.settings.seed, Path(given.recipe).stem
+    out = Path(given.out or f"runs/{name}-{seed}")
+    show_log_lines()
+    train(resolved, out, given.recipe, words, resume=given.resume, overwrite=given.overwrite)
+    return 0
+
+
+def read_recipe(words: list[str], parser: ArgumentParser) -> tuple[Resolved, Namespace]:
+    """The recipe that a command line names, with its overrides; on --resume, the run's own."""
+    recipe = next((w for k, w in enumerate(words) if _is_recipe(words, k)), None)
+    if recipe is None:
+        raise RecipeError("name a recipe first, such as mixture2d; see `coldness recipes`")
+    path, out = find(recipe), _value(words, "--out")
+    if "--resume" in words and out and RunFolder(Path(out)).holds_run():
+        folder = RunFolder(Path(out))
+        if folder.recipe() != recipe:
+            raise FolderError(f"{out} holds a run of {folder.recipe()}, not of {recipe}")
+        path = folder.config
+    return resolve(path, words, "--allow-imports" in words, parser)
+
+
+def train(
+    resolved: Resolved,
+    out: Path,
+    recipe: str,
+    words: Sequence[str],
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+) -> dict[str, float]:
+    """Trains into the folder `out`; gives the figures that go into metrics.json."""
+    if resume and overwrite:
+        raise FolderError("--resume and --overwrite exclude each other")
+    folder = RunFolder(out)
+    folder.open_for(resume, overwrite)
+    settings = resolved.settings
+    if resume:
+        _check_same(folder, resolved)
+    else:
+        command = shlex.join(["coldness", "train", *words])
+        folder.save_config(resolved.text, recipe, command)
+    console.print(f"[bold]{recipe}[/] into {out}, seed {settings.seed}")
+    print_temperature(settings)
+    training = Training(settings)
+    if resume and folder.checkpoint.exists():
+        training.load_state_dict(load_checkpoint(folder.checkpoint))
+        console.print(f"resuming at iteration {training.iteration}")
+    with training_bar(settings.iterations, training.iteration) as bar:
+        fit(training, out, on_block=bar)
+    folder.save_model(training.weights())
+    settings.energy.load_state_dict(training.weights())
+    return finish(folder, training)
+
+
+def finish(folder: RunFolder, training: Training) -> dict[str, float]:
+    """Judges the trained model and writes its report."""
+    with stages("evaluate") as stage:
+        figures, arrays = evaluate(training.settings, stage)
+        figures["seconds"] = round(training.seconds, 3)
+        figures["iterations"] = training.iteration
+        folder.save_evaluation(figures, arrays)
+        stage("report")
+        write_report([folder.path], folder.report)
+    print_verdict(figures)
+    console.print(f"report: {folder.report}")
+    return figures
+
+
+def print_verdict(figures: dict[str, float]) -> None:
+    """The verdict of the report, in the terminal."""
+    verdict = judge(figures)
+    console.print(f"[bold]{verdict.summary}[/]")
+    for answer in verdict.answers:
+        console.print(f"  {answer.question:<36} [bold]{answer.answer}[/]  {answer.figure}")
+
+
+def _check_same(folder: RunFolder, resolved: Resolved) -> None:
+    saved = yaml.safe_load(folder.config.read_text())
+    now = yaml.safe_load(resolved.text)
+    changed = [key for key in now if key not in MAY_CHANGE_ON_RESUME and now[key] != saved.get(key)]
+    if changed:
+        raise FolderError(
+            f"{folder.path} was trained with other settings ({', '.join(changed)}): "
+            "resume without overrides, or choose another --out"
+        )
+
+
+def _is_recipe(words: Sequence[str], k: int) -> bool:
+    """A word that is no option and no option's value."""
+    flags = {"--resume", "--overwrite", "--allow-imports"}
+    before = words[k - 1] if k else ""
+    value = before.startswith("--") and "=" not in before and before not in flags
+    return not words[k].startswith("-") and not value
+
+
+def _value(words: Sequence[str], option: str) -> str | None:
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        if word == option:
+            return following
+        if word.startswith(option + "="):
+            return word.partition("=")[2]
+    return None

@@ -1,0 +1,66 @@
+"""Judging a trained model: everything that goes into metrics.json and evaluation.npz.
+
+All random numbers come from the evaluation's own seed, so evaluating twice gives the same figures,
+and two runs are compared on the same data and the same noise. Samples are those of the first source:
+its start, kernel and step, on the model itself (no tempering).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from coldness.data import KnownDensity
+from coldness.evaluation.density import compare_on_grid
+from coldness.evaluation.samples import energy_distance
+from coldness.schedules import value_at
+from coldness.training.settings import Settings
+
+
+def evaluate(
+    settings: Settings, on_stage: Callable[[str], None] = lambda stage: None
+) -> tuple[dict[str, float], dict[str, Tensor]]:
+    """Figures and arrays of the model in settings.energy.
+
+    Args:
+        settings: of the run, with trained weights loaded.
+        on_stage: called with the name of each stage, for a progress display.
+    """
+    how, energy, data = settings.evaluation, settings.energy, settings.data
+    source = settings.sources[0]
+    device = next(energy.parameters(), torch.empty(0)).device
+    of_data = torch.Generator().manual_seed(how.seed)
+    of_chains = torch.Generator(device).manual_seed(how.seed)
+    figures: dict[str, float] = {}
+    arrays: dict[str, Tensor] = {}
+
+    if isinstance(data, KnownDensity):
+        arrays["box"] = torch.tensor(data.box)
+        figures["entropy"] = data.entropy
+    if isinstance(data, KnownDensity) and data.shape == (2,):
+        on_stage("density on a grid")
+        on_grid, grids = compare_on_grid(energy, data, how.grid, how.widening)
+        figures.update(on_grid)
+        arrays.update(grids)
+
+    x_data = data.sample(how.samples, of_data)
+    arrays["x_data"] = x_data
+    last = settings.iterations - 1
+    step_scale = value_at(source.step_scale, last, settings.iterations)
+    for name, steps in (("short", source.steps), ("long", how.long_steps)):
+        on_stage(f"{name}-run chains, {steps} steps")
+        starts = x_data.to(device)
+        chains = source.sample(
+            energy, starts, how.samples, of_chains, steps=steps, step_scale=step_scale
+        )
+        arrays[f"x_{name}"] = chains.x.cpu()
+        figures[f"energy_distance_{name}"] = energy_distance(chains.x.cpu(), x_data)
+        figures[f"{name}_steps"] = steps
+    on_stage("floor of the energy distance")
+    again = data.sample(how.samples, of_data)
+    figures["energy_distance_floor"] = energy_distance(again, x_data)
+    figures["samples"] = how.samples
+    figures["coldness"] = energy.coldness
+    return figures, arrays

@@ -1,0 +1,145 @@
+"""The folder of a run: what is in it, and when it may be written to.
+
+config.yaml         the resolved recipe, with the command that made it
+metrics.csv         figures of every iteration
+checkpoints/        everything mutable
+model.safetensors   weights of the trained model
+metrics.json        the final evaluation
+evaluation.npz      grids and samples behind it
+report.html         for people
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from coldness.energies import Coordinates
+from coldness.training.checkpoint import BadFile, load_weights, save_weights, write_atomically
+from coldness.training.recipe import resolve
+from coldness.training.settings import Settings
+
+MARK = "# a run of coldness"
+OURS = (
+    "config.yaml",
+    "metrics.csv",
+    "checkpoints",
+    "model.safetensors",
+    "metrics.json",
+    "evaluation.npz",
+    "report.html",
+    "tensorboard",
+)
+
+
+class FolderError(ValueError):
+    """A folder that must not be written to, or is no run."""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Paths and files of one run.
+
+    Args:
+        path: of the folder.
+    """
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.yaml"
+
+    @property
+    def weights(self) -> Path:
+        return self.path / "model.safetensors"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoints" / "last.ckpt"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.html"
+
+    def holds_run(self) -> bool:
+        return self.config.is_file() and self.config.read_text().startswith(MARK)
+
+    def open_for(self, resume: bool, overwrite: bool) -> None:
+        """Makes the folder ready to be written to, or says why it may not be."""
+        path = self.path
+        if path.exists() and not path.is_dir():
+            raise FolderError(f"{path} is a file, not a folder for a run")
+        if not path.exists() or not any(path.iterdir()):
+            if resume:
+                raise FolderError(f"{path} holds no run to resume")
+            path.mkdir(parents=True, exist_ok=True)
+            return
+        if not self.holds_run():
+            raise FolderError(f"{path} holds something else than a run; nothing was written")
+        if overwrite:
+            for name in OURS:
+                there = path / name
+                shutil.rmtree(there) if there.is_dir() else there.unlink(missing_ok=True)
+        elif not resume:
+            raise FolderError(
+                f"{path} already holds a run: --resume goes on with it, --overwrite starts anew"
+            )
+
+    def save_config(self, text: str, recipe: str, command: str) -> None:
+        head = f"{MARK}\n# recipe: {recipe}\n# command: {command}\n"
+        write_atomically(self.config, lambda file: file.write((head + text).encode()))
+
+    def recipe(self) -> str:
+        """The name of the recipe that the run was made from."""
+        return self._head("# recipe: ")
+
+    def command(self) -> str:
+        """The command that made the run."""
+        return self._head("# command: ")
+
+    def _head(self, label: str) -> str:
+        lines = self.config.read_text().splitlines()[:4]
+        return next((line.removeprefix(label) for line in lines if line.startswith(label)), "")
+
+    def load(self, allow_imports: bool = False) -> Settings:
+        """The run's settings, with the trained weights in their energy."""
+        if not self.holds_run():
+            raise FolderError(f"{self.path} holds no run of coldness")
+        settings = resolve(self.config, allow_imports=allow_imports)[0].settings
+        kind, shape = settings.preconditioner, settings.data.shape
+        settings.energy.coordinates = Coordinates.like(kind, shape)
+        if not self.weights.is_file():
+            raise BadFile(f"{self.path} is not trained to its end: go on with --resume")
+        try:
+            settings.energy.load_state_dict(load_weights(self.weights))
+        except RuntimeError as error:
+            raise BadFile(f"{self.weights} does not fit {self.config}") from error
+        return settings
+
+    def save_model(self, weights: dict[str, Tensor]) -> None:
+        save_weights(self.weights, weights)
+
+    def save_evaluation(self, figures: dict[str, Any], arrays: dict[str, Tensor]) -> None:
+        plain = {name: value.detach().cpu().numpy() for name, value in arrays.items()}
+        write_atomically(
+            self.path / "evaluation.npz", lambda file: np.savez_compressed(file, **plain)
+        )
+        text = json.dumps(figures, indent=2) + "\n"
+        write_atomically(self.path / "metrics.json", lambda file: file.write(text.encode()))
+
+    def metrics(self) -> dict[str, Any]:
+        path = self.path / "metrics.json"
+        if not path.is_file():
+            raise BadFile(f"{self.path} is not evaluated yet: coldness evaluate {self.path}")
+        try:
+            figures: dict[str, Any] = json.loads(path.read_text())
+        except json.JSONDecodeError as error:
+            raise BadFile(f"{path} is truncated or no JSON") from error
+        return figures

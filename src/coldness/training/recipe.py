@@ -1,0 +1,280 @@
+"""Recipes: YAML files that name all parts of a run, read against the signature of Settings.
+
+Parts are named by class, with arguments under `init_args`; classes of coldness and optimisers of
+PyTorch go by their short names. Any field can be overridden: `--contrast.beta 0.9`, and inside lists
+by number: `--sources.0.steps 50`. A recipe may give the temperature as a paper's pair:
+
+    temperature: {drift: 1.0, noise: 0.05}
+
+which sets the energy's coldness and the step of every kernel that has none of its own.
+
+Reading a recipe never imports code from outside coldness and PyTorch's optimisers unless allowed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import inspect
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from jsonargparse import ArgumentParser, Namespace
+
+import coldness.chains
+import coldness.data
+import coldness.energies
+import coldness.kernels
+import coldness.nets
+import coldness.objectives
+import coldness.schedules
+from coldness.energies import DriftNoise
+from coldness.training.settings import Evaluation, Settings
+
+TRUSTED = ("coldness.", "torch.optim.")
+DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+PACKAGES = (
+    coldness.chains,
+    coldness.data,
+    coldness.energies,
+    coldness.kernels,
+    coldness.nets,
+    coldness.objectives,
+    coldness.schedules,
+)
+
+
+class RecipeError(ValueError):
+    """What is wrong with a recipe or an override, in one line."""
+
+
+@dataclass
+class Resolved:
+    """A recipe with every default filled in: the parts, and the YAML that gives them again."""
+
+    settings: Settings
+    text: str
+
+
+def packaged() -> dict[str, Path]:
+    """Names and files of the recipes that come with coldness."""
+    folder = Path(str(files("coldness") / "recipes"))
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def find(recipe: str) -> Path:
+    """The file of a packaged name or of a path."""
+    known = packaged()
+    if recipe in known:
+        return known[recipe]
+    path = Path(recipe)
+    if path.is_file():
+        return path
+    raise RecipeError(f"no recipe {recipe!r}{_nearest(recipe, known)}; see `coldness recipes`")
+
+
+def settings_parser(**kwargs: Any) -> ArgumentParser:
+    """A parser with one option for every field of Settings."""
+    parser = ArgumentParser(exit_on_error=False, **kwargs)
+    parser.add_argument("--config", action="config", help=argparse.SUPPRESS)
+    parser.add_class_arguments(Settings, None, sub_configs=False)
+    return parser
+
+
+def resolve(
+    path: Path,
+    overrides: Sequence[str] = (),
+    allow_imports: bool = False,
+    parser: ArgumentParser | None = None,
+) -> tuple[Resolved, Namespace]:
+    """Reads the recipe at `path`, with command-line overrides, into parts.
+
+    Args:
+        path: of the YAML file.
+        overrides: command-line words; those that are not fields are left to `parser`.
+        allow_imports: let the recipe name classes of other packages.
+        parser: one made by `settings_parser`, perhaps with options of a command added.
+    """
+    parser = parser or settings_parser()
+    recipe = _read(path)
+    rest = _apply_paths(recipe, overrides)
+    _expand_temperature(recipe)
+    if not allow_imports:
+        _check_imports(recipe)
+        _check_imports(_given_values(overrides))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            given = parser.parse_args(["--config", yaml.safe_dump(recipe), *rest])
+            text = parser.dump(_settings_only(given), skip_none=False)
+            # Networks draw their weights from the global generator, which is left as it was.
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(given.seed)
+                parts = parser.instantiate_classes(given)
+                settings = Settings(**_settings_only(parts).__dict__)
+    except (argparse.ArgumentError, ValueError, TypeError) as error:
+        raise RecipeError(_one_line(error)) from error
+    return Resolved(settings, text), given
+
+
+def _settings_only(given: Namespace) -> Namespace:
+    names = inspect.signature(Settings).parameters
+    return Namespace(**{name: value for name, value in vars(given).items() if name in names})
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        recipe = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise RecipeError(f"{path} is not a YAML file ({_one_line(error)})") from error
+    if not isinstance(recipe, dict):
+        raise RecipeError(f"{path} is not a recipe: it must hold keys such as data and energy")
+    return recipe
+
+
+def _apply_paths(recipe: dict[str, Any], overrides: Sequence[str]) -> list[str]:
+    """Applies overrides that go through a list or the temperature; gives the others back."""
+    rest, words = [], list(overrides)
+    while words:
+        word = words.pop(0)
+        name, equals, value = word.removeprefix("--").partition("=")
+        steps = name.split(".")
+        of_list = len(steps) > 1 and steps[1].isdigit()
+        if not word.startswith("--") or not (of_list or steps[0] == "temperature"):
+            rest.append(word)
+            continue
+        if not equals:
+            if not words:
+                raise RecipeError(f"{word} needs a value")
+            value = words.pop(0)
+        _assign(recipe, steps, yaml.safe_load(value), word)
+    return rest
+
+
+def _given_values(overrides: Sequence[str]) -> dict[str, Any]:
+    """Values of those overrides that are fields of Settings, by the last part of their name."""
+    fields = inspect.signature(Settings).parameters
+    values: dict[str, Any] = {}
+    for word, following in zip(overrides, [*overrides[1:], ""], strict=False):
+        name, equals, value = word.removeprefix("--").partition("=")
+        if word.startswith("--") and name.split(".")[0] in fields:
+            values[name.split(".")[-1]] = value if equals else following
+    return values
+
+
+def _assign(part: Any, steps: list[str], value: Any, word: str) -> None:
+    """part[step][step]... = value, looking through class_path and init_args."""
+    for k, step in enumerate(steps):
+        last = k + 1 == len(steps)
+        if isinstance(part, list):
+            if not step.isdigit() or int(step) >= len(part):
+                raise RecipeError(f"{word}: there is no entry {step}, the list has {len(part)}")
+            key: Any = int(step)
+        else:
+            if "class_path" in part and step not in ("class_path", "init_args"):
+                part = part.setdefault("init_args", {})
+            key = step
+            part.setdefault(key, {})
+        if last:
+            part[key] = value
+            return
+        if isinstance(part[key], str):  # a class by its bare name
+            part[key] = {"class_path": part[key], "init_args": {}}
+        if not isinstance(part[key], (dict, list)):
+            part[key] = {}
+        part = part[key]
+
+
+def _expand_temperature(recipe: dict[str, Any]) -> None:
+    """drift and noise become the coldness of the energy and the step of kernels that have none."""
+    if "temperature" not in recipe:
+        return
+    pair = recipe.pop("temperature")
+    try:
+        temperature = DriftNoise(**pair)
+    except (TypeError, ValueError) as error:
+        raise RecipeError(
+            f"temperature must be {{drift: a, noise: s}} with numbers > 0 ({_one_line(error)})"
+        ) from error
+    energy = _with_arguments(recipe, "energy")
+    if "coldness" in energy:
+        raise RecipeError("give either temperature or energy.coldness, not both")
+    energy["coldness"] = float(f"{temperature.coldness:.12g}")
+    step_size = float(f"{temperature.step_size:.12g}")
+    for source in recipe.get("sources") or []:
+        _with_arguments(source, "kernel").setdefault("step_size", step_size)
+
+
+def _with_arguments(holder: dict[str, Any], key: str) -> dict[str, Any]:
+    """The init_args of a part, made where it was named by its class alone."""
+    part = holder.get(key)
+    if isinstance(part, str):
+        part = holder[key] = {"class_path": part}
+    if not isinstance(part, dict):
+        raise RecipeError(f"{key} must name a class")
+    arguments: dict[str, Any] = part.setdefault("init_args", {})
+    return arguments
+
+
+def _check_imports(part: Any, key: str = "") -> None:
+    for name, value in _strings(part, key):
+        if name != "path" and DOTTED.fullmatch(value) and not value.startswith(TRUSTED):
+            raise RecipeError(
+                f"{value!r} is code from outside coldness: add --allow-imports if you trust it"
+            )
+
+
+def _strings(part: Any, key: str) -> Iterator[tuple[str, str]]:
+    if isinstance(part, str):
+        yield key, part
+    elif isinstance(part, dict):
+        for name, value in part.items():
+            yield from _strings(value, str(name))
+    elif isinstance(part, list):
+        for value in part:
+            yield from _strings(value, key)
+
+
+def _one_line(error: BaseException) -> str:
+    """The parts of a nested message that say what and where, with the nearest known name."""
+    lines = [line.strip(" -") for line in str(error).splitlines() if line.strip(" -")]
+    where = re.findall(r'Parser key "([\w.]+)"', str(error))
+    keep = [
+        line
+        for line in lines
+        if not re.match(r"(Parser key|Problem with|Subtypes|Given|Errors:|Does not valid)", line)
+    ]
+    text = "; ".join(dict.fromkeys(keep)) or (lines[0] if lines else type(error).__name__)
+    given = re.search(r"Given value: (.*)", str(error))
+    if given and given.group(1) not in text:
+        text += f"; given {given.group(1)}"
+    if where:
+        text = f"{'.'.join(dict.fromkeys(where))}: {text}"
+    bad = re.search(
+        r"(?:unrecognized arguments: -*|Option '|Key '|key \"|No action for key \"?)([\w.]+)", text
+    ) or re.search(r"import path string: (\w+)", text)
+    if bad:
+        text += _nearest(bad.group(1).split(".")[-1], _names())
+    return re.sub(r"<class '([\w.]+)'>", lambda m: m.group(1).split(".")[-1], text)
+
+
+def _nearest(word: str, names: Any) -> str:
+    near = difflib.get_close_matches(word, list(names), n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near and near[0] != word else ""
+
+
+def _names() -> set[str]:
+    """Every key and class name that a recipe may hold."""
+    parts = [getattr(package, name) for package in PACKAGES for name in dir(package)]
+    classes = [part for part in parts if inspect.isclass(part)] + [Settings, Evaluation]
+    names = {cls.__name__ for cls in classes}
+    for cls in classes:
+        names |= set(inspect.signature(cls).parameters)
+    return names
