@@ -1,8 +1,8 @@
 """coldness doctor RECIPE: say what the temperature of a recipe is, before training it.
 
-Shows, for every source, the step h on U and the pair (drift on E, noise) that it amounts to, compares
-the noise with the narrowest local scale of the data where that is known, and measures how steep the
-untrained energy is. Fields can be overridden as in `coldness train`.
+Shows, for every source, the step h on U and the pair (drift on E, noise) that it amounts to,
+compares the noise with the narrowest local scale of the data where that is known, and measures how
+steep the untrained energy is. Fields can be overridden as in `coldness train`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from coldness.training.recipe import settings_parser
 
 
 def parser() -> ArgumentParser:
-    parser = settings_parser(prog="coldness doctor", description=__doc__)
-    parser.add_argument("recipe", help="packaged recipe or YAML file")
+    usage = "coldness doctor RECIPE [--FIELD VALUE ...]"
+    parser = settings_parser(prog="coldness doctor", description=__doc__, usage=usage)
     parser.add_argument(
         "--allow-imports", action="store_true", help="let the recipe name classes from elsewhere"
     )
@@ -34,10 +34,7 @@ def parser() -> ArgumentParser:
 def main(words: list[str]) -> int:
     from coldness.cli.train import read_recipe
 
-    if not words or {"-h", "--help"} & set(words):
-        parser().parse_args(words or ["--help"])
-    resolved, _ = read_recipe(words, parser())
-    settings = resolved.settings
+    settings = read_recipe(words, parser())[0].settings
     for line in [*temperature_lines(settings), *steepness_lines(settings)]:
         output.print(line)
     warnings = list(warning_lines(settings))
@@ -88,8 +85,8 @@ def warning_lines(settings: Settings) -> Iterator[str]:
         if scale is not None and noise > max(scale, noise_of_data):
             yield (
                 f"source {k}: the noise of a step ({noise:.3g}) exceeds the data's narrowest scale "
-                f"({scale:.3g}): the energy can run away; use a smaller step, data_noise >= {noise:.3g}"
-                " or a preconditioner (Anatomy, practical appendix C)"
+                f"({scale:.3g}): the energy can run away; use a smaller step, a preconditioner or "
+                f"data_noise >= {noise:.3g} (Anatomy, practical appendix C)"
             )
     tempering = _tempering(settings)
     if tempering < 0:

@@ -1,7 +1,7 @@
 """coldness sample RUN: draw samples from a trained model into an .npz file.
 
-The file holds x, one sample a row, and potential, U(x) = -log p(x) - log Z. Chains start and move as in
-the run's first source; more --steps bring them closer to the model's own density.
+The file holds x, one sample a row, and potential, U(x) = -log p(x) - log Z. Chains start and move
+as in the run's first source; more --steps bring them closer to the model's own density.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """coldness train RECIPE: train a model, judge it, and write its report.
 
-RECIPE is a packaged name (see `coldness recipes`) or a YAML file. Every field below can be overridden,
-in lists by number: --sources.0.steps 50. A paper's pair of drift and noise goes by
---temperature.drift and --temperature.noise.
+RECIPE is a packaged name (see `coldness recipes`) or a YAML file. Every field below can be
+overridden, in lists by number: --sources.0.steps 50. A paper's pair of drift and noise goes by
+--temperature.drift and --temperature.noise. `--data.help Rings2D` shows the fields of a part.
 
 Ctrl-C saves the run; the same command with --resume goes on, bit for bit as if it had not stopped.
 """
@@ -30,8 +30,8 @@ MAY_CHANGE_ON_RESUME = {"iterations", "checkpoint_every", "tensorboard", "evalua
 
 
 def parser() -> ArgumentParser:
-    parser = settings_parser(prog="coldness train", description=__doc__)
-    parser.add_argument("recipe", help="packaged recipe or YAML file")
+    usage = "coldness train RECIPE [--out DIR] [--seed N] [--resume] [--FIELD VALUE ...]"
+    parser = settings_parser(prog="coldness train", description=__doc__, usage=usage)
     parser.add_argument("--out", type=str, default=None, help="folder; default runs/RECIPE-SEED")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in --out")
@@ -42,28 +42,28 @@ def parser() -> ArgumentParser:
 
 
 def main(words: list[str]) -> int:
-    if not words or {"-h", "--help"} & set(words):
-        parser().parse_args(words or ["--help"])
-    resolved, given = read_recipe(words, parser())
-    seed, name = resolved.settings.seed, Path(given.recipe).stem
-    out = Path(given.out or f"runs/{name}-{seed}")
+    resolved, given, recipe = read_recipe(words, parser())
+    out = Path(given.out or f"runs/{Path(recipe).stem}-{resolved.settings.seed}")
     show_log_lines()
-    train(resolved, out, given.recipe, words, resume=given.resume, overwrite=given.overwrite)
+    train(resolved, out, recipe, words, resume=given.resume, overwrite=given.overwrite)
     return 0
 
 
-def read_recipe(words: list[str], parser: ArgumentParser) -> tuple[Resolved, Namespace]:
+def read_recipe(words: list[str], parser: ArgumentParser) -> tuple[Resolved, Namespace, str]:
     """The recipe that a command line names, with its overrides; on --resume, the run's own."""
-    recipe = next((w for k, w in enumerate(words) if _is_recipe(words, k)), None)
-    if recipe is None:
+    if not words or any(w in ("-h", "--help") or w.endswith(".help") for w in words):
+        parser.parse_args(words or ["--help"])
+    place = next((k for k in range(len(words)) if _is_recipe(words, k)), None)
+    if place is None:
         raise RecipeError("name a recipe first, such as mixture2d; see `coldness recipes`")
+    recipe, overrides = words[place], words[:place] + words[place + 1 :]
     path, out = find(recipe), _value(words, "--out")
     if "--resume" in words and out and RunFolder(Path(out)).holds_run():
         folder = RunFolder(Path(out))
         if folder.recipe() != recipe:
             raise FolderError(f"{out} holds a run of {folder.recipe()}, not of {recipe}")
         path = folder.config
-    return resolve(path, words, "--allow-imports" in words, parser)
+    return *resolve(path, overrides, "--allow-imports" in words, parser), recipe
 
 
 def train(

@@ -1,8 +1,8 @@
 """Judging a trained model: everything that goes into metrics.json and evaluation.npz.
 
 All random numbers come from the evaluation's own seed, so evaluating twice gives the same figures,
-and two runs are compared on the same data and the same noise. Samples are those of the first source:
-its start, kernel and step, on the model itself (no tempering).
+and two runs are compared on the same data and the same noise. Samples are those of the first
+source: its start, kernel and step, on the model itself (no tempering).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Files of a run that hold tensors: written so that they are whole or not there.
 
 A checkpoint holds everything mutable: parameters, optimiser, average, chain banks, generators
-and the iteration. It is written to a file beside the old one, flushed to disk, and moved over it, so a
-process killed at any moment leaves a loadable one. Loading never runs code from the file.
+and the iteration. It is written to a file beside the old one, flushed to disk, and moved over it,
+so a process killed at any moment leaves a loadable one. Loading never runs code from the file.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class RunFolder:
         save_weights(self.weights, weights)
 
     def save_evaluation(self, figures: dict[str, Any], arrays: dict[str, Tensor]) -> None:
-        plain = {name: value.detach().cpu().numpy() for name, value in arrays.items()}
+        plain: dict[str, Any] = {name: value.cpu().numpy() for name, value in arrays.items()}
         write_atomically(
             self.path / "evaluation.npz", lambda file: np.savez_compressed(file, **plain)
         )

@@ -1,8 +1,8 @@
 """Recipes: YAML files that name all parts of a run, read against the signature of Settings.
 
 Parts are named by class, with arguments under `init_args`; classes of coldness and optimisers of
-PyTorch go by their short names. Any field can be overridden: `--contrast.beta 0.9`, and inside lists
-by number: `--sources.0.steps 50`. A recipe may give the temperature as a paper's pair:
+PyTorch go by their short names. Any field can be overridden: `--contrast.beta 0.9`, and inside
+lists by number: `--sources.0.steps 50`. A recipe may give the temperature as a paper's pair:
 
     temperature: {drift: 1.0, noise: 0.05}
 
