@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -43,7 +44,9 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise BadFile(f"no checkpoint at {path}")
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about foreign pickles, which are refused below
+            state = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, EOFError, OSError, ValueError, KeyError, pickle.UnpicklingError) as error:
         raise BadFile(f"{path} is truncated or no checkpoint of coldness") from error
     if not isinstance(state, dict) or state.get("format") != FORMAT:

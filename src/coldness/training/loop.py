@@ -204,10 +204,11 @@ def fit(
         try:
             while training.iteration < s.iterations:
                 metrics.add(training.iteration, training.iterate())
-                due = training.iteration % s.checkpoint_every == 0
-                if due or interrupted() or training.iteration % ITERATIONS_PER_BLOCK == 0:
-                    settle(save=due or interrupted())
-                if interrupted():
+                stop = interrupted()
+                due = stop or training.iteration % s.checkpoint_every == 0
+                if due or training.iteration % ITERATIONS_PER_BLOCK == 0:
+                    settle(save=due)
+                if stop:
                     raise Interrupted(f"stopped at iteration {training.iteration}, saved to {path}")
             settle(save=True)
         finally:

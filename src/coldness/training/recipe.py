@@ -113,11 +113,11 @@ def resolve(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             given = parser.parse_args(["--config", yaml.safe_dump(recipe), *rest])
-            text = parser.dump(_settings_only(given), skip_none=False)
+            text = parser.dump(_settings_only(given))
             # Networks draw their weights from the global generator, which is left as it was.
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(given.seed)
-                parts = parser.instantiate_classes(given)
+                parts = parser.instantiate(given)
                 settings = Settings(**_settings_only(parts).__dict__)
     except (argparse.ArgumentError, ValueError, TypeError) as error:
         raise RecipeError(_one_line(error)) from error

@@ -1,0 +1,42 @@
+"""Small runs for tests of the loop and the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from coldness.training import Settings, Training, fit
+from coldness.training.recipe import find, resolve
+
+QUICK = [
+    "--energy.net.widths=[8]",
+    "--evaluation.samples=50",
+    "--evaluation.long_steps=5",
+    "--evaluation.grid=40",
+    "--compile=never",
+]
+
+
+def settings(recipe: str = "mixture2d", *overrides: str) -> Settings:
+    """A packaged recipe, made small."""
+    quick = [*QUICK, "--iterations=40", "--batch_size=16", "--sources.0.steps=3", *overrides]
+    return resolve(find(recipe), quick)[0].settings
+
+
+def trained(folder: Path, recipe: str = "mixture2d", *overrides: str) -> Training:
+    """A small run, trained to its end in `folder`."""
+    training = Training(settings(recipe, *overrides))
+    folder.mkdir(exist_ok=True)
+    fit(training, folder)
+    return training
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two nested states are equal to the bit."""
+    if hasattr(a, "shape"):
+        return bool((a == b).all()) and a.dtype == b.dtype
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    return bool(a == b)

@@ -1,0 +1,272 @@
+"""The command line as people and scripts use it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from small import QUICK
+
+import coldness
+from coldness.cli.main import COMMANDS, main
+
+SMALL = [*QUICK, "--batch_size=16", "--sources.0.steps=3", "--checkpoint_every=10"]
+KEYS = {
+    "kl",
+    "reverse_kl",
+    "tv",
+    "energy_distance_short",
+    "energy_distance_long",
+    "energy_distance_floor",
+    "log_z",
+}
+
+
+def train(out: Path, *more: str, iterations: int = 30) -> int:
+    return main(["train", "mixture2d", "--out", str(out), f"--iterations={iterations}", *SMALL, *more])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small trained run; tests must not change it."""
+    out = tmp_path_factory.mktemp("runs") / "a"
+    assert train(out) == 0
+    return out
+
+
+def refused(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
+    """Runs a command that must be refused: exit code 2 and one line on stderr, which is given."""
+    capsys.readouterr()
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    lines = captured.err.splitlines()
+    assert len(lines) == 1, captured.err
+    assert lines[0].startswith("coldness: ")
+    assert captured.out == ""
+    return lines[0]
+
+
+def test_a_run_leaves_everything(run: Path) -> None:
+    names = {path.name for path in run.iterdir()}
+    assert names == {
+        "config.yaml",
+        "metrics.csv",
+        "checkpoints",
+        "model.safetensors",
+        "metrics.json",
+        "evaluation.npz",
+        "report.html",
+    }
+    metrics = json.loads((run / "metrics.json").read_text())
+    assert KEYS | {"seconds", "iterations"} <= metrics.keys()
+    config = (run / "config.yaml").read_text()
+    assert "# command: coldness train mixture2d --out" in config
+    assert yaml.safe_load(config)["contrast"]["beta"] == 0.9
+
+
+def test_evaluate_prints_the_figures_that_training_left(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = json.loads((run / "metrics.json").read_text())
+    capsys.readouterr()
+    assert main(["evaluate", str(run), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == pytest.approx(before)
+    assert main(["evaluate", str(run)]) == 0
+    assert "report:" in capsys.readouterr().out
+
+
+def test_sample_writes_x_and_its_potential(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "s.npz"
+    assert main(["sample", str(run), "--n=7", "--steps=4", "--out", str(out)]) == 0
+    with np.load(out) as arrays:
+        assert arrays["x"].shape == (7, 2)
+        assert arrays["potential"].shape == (7,)
+        assert np.isfinite(arrays["potential"]).all()
+    again = tmp_path / "again.npz"
+    assert main(["sample", str(run), "--n=7", "--steps=4", "--out", str(again)]) == 0
+    assert np.array_equal(np.load(out)["x"], np.load(again)["x"])
+
+
+def test_report_of_several_runs(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "both.html"
+    assert main(["report", str(run), str(run), "--out", str(out)]) == 0
+    assert out.stat().st_size > 10_000
+    assert "exists" in refused(capsys, ["report", str(run), "--out", str(out)])
+    assert "--out" in refused(capsys, ["report", str(run), str(run)])
+    assert main(["report", str(run)]) == 0
+
+
+def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "demo"
+    assert main(["demo", "--out", str(out), "--iterations=3"]) == 0
+    assert (out / "report.html").is_file()
+    assert {"beta-0", "beta-0.9"} <= {path.name for path in out.iterdir()}
+    assert "--overwrite" in refused(capsys, ["demo", "--out", str(out)])
+
+
+def test_doctor_states_the_temperature(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "mixture2d"]) == 0
+    text = capsys.readouterr().out
+    for wanted in ("coldness 800", "h = 0.00125", "drift 1 on E", "noise 0.05", "0.333 of the data"):
+        assert wanted in text
+    assert main(["doctor", "rings10d", "--preconditioner=none"]) == 0
+    assert "exceeds the data's narrowest scale" in capsys.readouterr().out.replace("\n", " ")
+    assert main(["doctor", "mixture2d", "--contrast.tempering=-1"]) == 0
+    assert "climb" in capsys.readouterr().out
+
+
+def test_recipes_can_be_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recipes"]) == 0
+    assert "rings10d" in capsys.readouterr().out
+    assert main(["recipes", "--show=rings2d"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out)["data"] == "Rings2D"
+    assert "rings2d" in refused(capsys, ["recipes", "--show=nothing"])
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["--help"]):
+        assert main(words) == 0
+        assert all(command in capsys.readouterr().out for command in ())
+    assert main(["--version"]) == 0
+    assert coldness.__version__ in capsys.readouterr().out
+    for command in COMMANDS:
+        assert main([command, "--help"]) == 0
+        text = capsys.readouterr().out
+        assert f"coldness {command}" in text
+        assert "Traceback" not in text
+    assert main(["train", "--help"]) == 0
+    assert "--contrast.beta" in capsys.readouterr().out
+
+
+def test_bad_words_get_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "new"
+    words = ["train", "mixture2d", "--out", str(out)]
+    assert "no command" in refused(capsys, ["trian"])
+    assert "did you mean 'beta'" in refused(capsys, [*words, "--contrast.betta=1"])
+    assert "step_size must be > 0" in refused(capsys, [*words, "--sources.0.kernel.step_size=-1"])
+    assert "did you mean" in refused(capsys, ["train", "mixture3d", "--out", str(out)])
+    assert "name a recipe" in refused(capsys, ["train", "--out", str(out)])
+    assert not out.exists()
+    assert "holds no run" in refused(capsys, ["evaluate", str(tmp_path)])
+    assert "holds no run" in refused(capsys, ["report", str(tmp_path)])
+    assert "holds no run" in refused(capsys, ["sample", str(tmp_path), "--out", str(tmp_path / "x")])
+    assert "--n must be" in refused(capsys, ["sample", str(run), "--n=0"])
+    assert "no folder" in refused(capsys, ["sample", str(run), "--out", "no/such/x.npz"])
+    assert "samples >= 2" in refused(capsys, ["evaluate", str(run), "--samples=1"])
+    assert "batch" in refused(capsys, [*words, "--sources.0.start=Bank", "--batch_size=0"])
+
+
+def test_folders_that_are_not_ours_are_left_alone(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (run / "model.safetensors").read_bytes()
+    words = ["train", "mixture2d", "--iterations=1", *QUICK]
+    assert "already holds a run" in refused(capsys, [*words, "--out", str(run)])
+    assert (run / "model.safetensors").read_bytes() == before
+    foreign = tmp_path / "thesis"
+    foreign.mkdir()
+    (foreign / "config.yaml").write_text("mine: 1\n")
+    for flag in ((), ("--overwrite",), ("--resume",)):
+        line = refused(capsys, [*words, "--out", str(foreign), *flag])
+        assert "something else" in line
+    assert (foreign / "config.yaml").read_text() == "mine: 1\n"
+    (tmp_path / "file").write_text("x")
+    assert "is a file" in refused(capsys, [*words, "--out", str(tmp_path / "file")])
+    assert "no run to resume" in refused(capsys, [*words, "--out", str(tmp_path / "e"), "--resume"])
+    both = [*words, "--out", str(run), "--resume", "--overwrite"]
+    assert "exclude each other" in refused(capsys, both)
+
+
+def test_broken_runs_get_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(run, broken)
+    weights = broken / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    assert "truncated" in refused(capsys, ["evaluate", str(broken)])
+    weights.unlink()
+    assert "--resume" in refused(capsys, ["sample", str(broken), "--out", str(tmp_path / "s.npz")])
+    checkpoint = broken / "checkpoints" / "last.ckpt"
+    checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
+    capsys.readouterr()
+    assert train(broken, "--resume") == 2
+    assert "truncated" in capsys.readouterr().err.splitlines()[-1]
+    config = broken / "config.yaml"
+    config.write_text(config.read_text().replace("coldness.nets.MLP", "os.path.MLP"))
+    assert "--allow-imports" in refused(capsys, ["evaluate", str(broken)])
+
+
+def test_overwrite_replaces_and_resume_continues(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "a"
+    assert train(out, iterations=20) == 0
+    assert train(out, "--resume") == 0  # ten more
+    assert "resuming at iteration 20" in capsys.readouterr().err
+    assert (out / "model.safetensors").read_bytes() == (run / "model.safetensors").read_bytes()
+    capsys.readouterr()
+    line = refused(capsys, ["train", "mixture2d", "--out", str(out), "--resume", "--contrast.beta=0"])
+    assert "contrast" in line
+    assert "of mixture2d, not of rings2d" in refused(
+        capsys, ["train", "rings2d", "--out", str(out), "--resume"]
+    )
+    # The run's own settings are used where nothing is said.
+    assert main(["train", "mixture2d", "--out", str(out), "--resume"]) == 0
+    assert train(out, "--overwrite", "--contrast.beta=0", iterations=2) == 0
+    assert json.loads((out / "metrics.json").read_text())["iterations"] == 2
+
+
+def test_divergence_has_its_own_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(tmp_path / "a", "--optimiser.lr=1e30") == 3
+    assert "diverged at iteration" in capsys.readouterr().err
+
+
+def start(out: Path, *more: str) -> subprocess.Popen[bytes]:
+    words = ["train", "mixture2d", "--out", str(out), "--iterations=1500", *SMALL, *more]
+    command = [sys.executable, "-m", "coldness.cli.main", *words]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "COLUMNS": "100"})
+
+
+def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(1200):
+        if path.exists() or process.poll() is not None:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"no {path}")
+
+
+def test_killed_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
+    """kill -9 in the middle of training, then --resume: the same weights to the bit."""
+    assert train(tmp_path / "whole", iterations=1500) == 0
+    cut = tmp_path / "cut"
+    process = start(cut)
+    wait_for(cut / "checkpoints" / "last.ckpt", process)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not (cut / "model.safetensors").exists()
+    assert train(cut, "--resume", iterations=1500) == 0
+    files = [tmp_path / name / "model.safetensors" for name in ("whole", "cut")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    logs = [(tmp_path / name / "metrics.csv").read_text() for name in ("whole", "cut")]
+    assert logs[0] == logs[1]
+
+
+def test_ctrl_c_saves(tmp_path: Path) -> None:
+    out = tmp_path / "a"
+    process = start(out, "--iterations=1000000")
+    wait_for(out / "checkpoints" / "last.ckpt", process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"--resume" in err
+    assert b"Traceback" not in err

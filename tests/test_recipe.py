@@ -1,0 +1,160 @@
+"""Recipes: every one runs, resolves to itself, and says plainly what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small import QUICK
+
+from coldness.chains import Bank
+from coldness.energies import ScalarEnergy
+from coldness.kernels import HMC, MALA
+from coldness.schedules import Linear
+from coldness.training import Training
+from coldness.training.recipe import RecipeError, find, packaged, resolve
+
+
+@pytest.mark.parametrize("name", packaged())
+def test_every_recipe_runs_for_two_iterations(name: str) -> None:
+    training = Training(resolve(find(name), ["--compile=never"])[0].settings)
+    for _ in range(2):
+        figures = training.iterate()
+    assert float(figures["parameter_gradient"]) > 0
+
+
+@pytest.mark.parametrize("name", packaged())
+def test_a_resolved_recipe_resolves_to_itself(name: str, tmp_path: Path) -> None:
+    text = resolve(find(name))[0].text
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    assert resolve(path)[0].text == text
+
+
+@pytest.mark.parametrize("name", packaged())
+def test_every_recipe_names_its_paper_and_its_deviations(name: str) -> None:
+    text = find(name).read_text()
+    assert text.startswith(f"# {name}: ")
+    assert "# Paper:" in text
+    assert "# Deviations:" in text
+
+
+def test_drift_and_noise_become_coldness_and_step() -> None:
+    settings = resolve(find("mixture2d"))[0].settings
+    assert settings.energy.coldness == 800.0
+    assert settings.sources[0].kernel.step_size == 0.00125
+
+
+def test_overrides() -> None:
+    settings = resolve(
+        find("mixture2d-convergent"),
+        [
+            "--contrast.beta=Linear",
+            "--contrast.beta.start=0",
+            "--contrast.beta.end=0.5",
+            "--sources.0.kernel",
+            "HMC",
+            "--sources.0.kernel.leapfrog_steps",
+            "3",
+            "--sources.0.start.capacity=50",
+            "--energy.reference_std=3",
+            "--temperature.noise=0.1",
+            "--seed=9",
+        ],
+    )[0].settings
+    source = settings.sources[0]
+    assert settings.contrast.beta == Linear(0.0, 0.5)
+    assert source.kernel == HMC(step_size=0.005, leapfrog_steps=3)
+    assert isinstance(source.start, Bank)
+    assert source.start.capacity == 50
+    assert isinstance(settings.energy, ScalarEnergy)
+    assert settings.energy.reference_std == 3.0
+    assert settings.energy.coldness == pytest.approx(200)
+    assert settings.seed == 9
+    assert isinstance(
+        resolve(find("mixture2d"), ["--sources.0.kernel=MALA"])[0].settings.sources[0].kernel, MALA
+    )
+
+
+BAD = {
+    "unknown key": (["--contrast.betta=1"], "did you mean 'beta'"),
+    "unknown field": (["--iteratons=1"], "did you mean 'iterations'"),
+    "unknown class": (["--data=Mixtur2D"], "did you mean 'Mixture2D'"),
+    "unknown key in a list": (["--sources.0.kernell=MALA"], "did you mean 'kernel'"),
+    "unknown argument": (["--sources.0.start.stdd=1"], "did you mean 'std'"),
+    "wrong type": (["--iterations=many"], "iterations"),
+    "wrong number": (["--contrast.beta=warm"], "contrast.beta"),
+    "step": (["--sources.0.kernel.step_size=0"], "step_size must be > 0"),
+    "negative steps": (["--sources.0.steps=-1"], "steps must be >= 0"),
+    "count": (["--sources.0.count=0"], "count must be >= 1"),
+    "weight": (["--sources.0.weight=0"], "weight must be > 0"),
+    "weights": (["--data.weights=[.5,.4,.02,.02,.02,.02,.02,.02]"], "sum to 1"),
+    "number of weights": (["--data.weights=[.5,.5]"], "2 weights for 8"),
+    "no such entry": (["--sources.4.steps=1"], "no entry 4"),
+    "no value": (["--sources.0.steps"], "needs a value"),
+    "variant": (["--contrast.variant=best"], "batch_corrected"),
+    "coldness": (["--energy.coldness=-1"], "coldness must be > 0"),
+    "noise": (["--temperature.noise=0"], "temperature"),
+    "temperature keys": (["--temperature.nois=1"], "temperature"),
+    "no sources": (["--sources=[]"], "at least one"),
+    "iterations": (["--iterations=0"], "iterations must be >= 1"),
+    "ema": (["--ema=1"], "ema must be between"),
+    "clip": (["--clip_gradient=-1"], "clip_gradient must be > 0"),
+    "threads": (["--threads=0"], "threads must be >= 1"),
+    "evaluation": (["--evaluation.samples=1"], "samples >= 2"),
+    "code from elsewhere": (["--energy.net=os.path"], "--allow-imports"),
+}
+
+
+@pytest.mark.parametrize(("overrides", "says"), BAD.values(), ids=BAD.keys())
+def test_bad_overrides_get_one_line(overrides: list[str], says: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        resolve(find("mixture2d"), overrides)
+    message = str(caught.value)
+    assert says in message
+    assert "\n" not in message
+    assert "<class" not in message
+
+
+FILES = {
+    "not YAML": (": : :\n- [", "not a YAML file"),
+    "a list": ("- a\n- b\n", "not a recipe"),
+    "empty": ("", "not a recipe"),
+    "key": ("{data: Mixture2D, optimizer: Adam}", "did you mean 'optimiser'"),
+    "both": ("{temperature: {drift: 1, noise: 1}, energy: {class_path: ScalarEnergy, init_args: "
+             "{coldness: 1}}}", "not both"),
+    "no class": ("{temperature: {drift: 1, noise: 1}, energy: 3}", "must name a class"),
+    "import": ("{data: subprocess.Popen}", "--allow-imports"),
+    "hidden import": ("{terms: [{class_path: http.server.HTTPServer}]}", "--allow-imports"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "says"), FILES.values(), ids=FILES.keys())
+def test_bad_files_get_one_line(text: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    with pytest.raises(RecipeError) as caught:
+        resolve(path)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_recipes_get_the_nearest_name() -> None:
+    with pytest.raises(RecipeError, match="did you mean 'mixture2d'"):
+        find("mixtur2d")
+
+
+def test_imports_can_be_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_parts.py").write_text(
+        "from coldness.nets import MLP\nclass MyNet(MLP):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    mine = ["--energy.net=my_parts.MyNet", "--energy.net.inputs=2", "--compile=never"]
+    with pytest.raises(RecipeError, match="allow-imports"):
+        resolve(find("mixture2d"), mine)
+    settings = resolve(find("mixture2d"), mine, allow_imports=True)[0].settings
+    assert type(settings.energy.net).__name__ == "MyNet"  # type: ignore[attr-defined]
+
+
+def test_quick_overrides_are_valid() -> None:
+    assert resolve(find("mixture2d"), QUICK)[0].settings.evaluation.samples == 50

@@ -1,0 +1,210 @@
+"""The loop: exact resumption, one seed one result, schedules, average, guard, interruption."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from small import same, settings, trained
+
+from coldness.training import Diverged, Interrupted, Training, fit
+from coldness.training.checkpoint import BadFile, load_checkpoint
+from coldness.training.ema import MovingAverage
+from coldness.training.log import MetricsLog, read_metrics
+
+RUNS = {
+    "short-run": ("mixture2d",),
+    "bank with refresh": (
+        "mixture2d-convergent",
+        "--sources.0.start.capacity=64",
+        "--sources.0.start.refresh=0.2",
+        "--sources.0.start.refresh_batch=0.1",
+    ),
+    "preconditioned with average": ("rings10d",),
+    "all schedules": (
+        "rings2d",
+        "--contrast.beta=Linear",
+        "--contrast.beta.start=0",
+        "--contrast.beta.end=0.9",
+        "--data_noise=Geometric",
+        "--data_noise.start=0.1",
+        "--learning_rate=WarmUp",
+        "--learning_rate.iterations=5",
+        "--sources.0.step_scale={class_path: Cosine, init_args: {start: 2, end: 1}}",
+        "--clip_gradient=0.1",
+        "--terms=[{class_path: EnergyL2, init_args: {strength: 0.1}}]",
+    ),
+}
+
+
+def mutable(training: Training) -> dict[str, object]:
+    state = training.state_dict()
+    del state["seconds"]
+    return state
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS.keys())
+def test_resumed_equals_uninterrupted_to_the_bit(run: tuple[str, ...], tmp_path: Path) -> None:
+    whole = trained(tmp_path / "whole", *run)
+    half = Training(settings(*run, "--checkpoint_every=15"))
+    (tmp_path / "half").mkdir()
+
+    def stop(iteration: int, row: dict[str, float]) -> None:
+        if iteration >= 30:
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        fit(half, tmp_path / "half", on_block=stop)
+    resumed = Training(settings(*run, "--checkpoint_every=15"))
+    resumed.load_state_dict(load_checkpoint(tmp_path / "half" / "checkpoints" / "last.ckpt"))
+    assert resumed.iteration == 30
+    fit(resumed, tmp_path / "half")
+    assert same(mutable(whole), mutable(resumed))
+    assert same(whole.weights(), resumed.weights())
+    texts = [(tmp_path / name / "metrics.csv").read_text() for name in ("whole", "half")]
+    assert texts[0] == texts[1]
+
+
+def test_one_seed_one_result(tmp_path: Path) -> None:
+    first, again = trained(tmp_path / "a"), trained(tmp_path / "b")
+    other = trained(tmp_path / "c", "mixture2d", "--seed=1")
+    assert same(first.weights(), again.weights())
+    assert not same(first.weights(), other.weights())
+
+
+def test_making_parts_leaves_the_global_generator_alone() -> None:
+    before = torch.get_rng_state()
+    Training(settings())
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_updates_do_not_depend_on_the_coldness_where_gradients_do_not() -> None:
+    """Eqs. 1A to 4A: with the same negatives, the step of SGD is the same at any coldness."""
+
+    def first_step(coldness: float) -> torch.Tensor:
+        given = settings(
+            "mixture2d",
+            "--contrast.beta=0",
+            "--sources.0.steps=0",
+            "--optimiser=SGD",
+            "--optimiser.lr=0.1",
+            f"--energy.coldness={coldness}",
+        )
+        training = Training(given)
+        training.iterate()
+        return torch.cat([p.detach().flatten() for p in training.parameters])
+
+    torch.testing.assert_close(first_step(1.0), first_step(20_000.0), rtol=1e-5, atol=1e-7)
+
+
+def test_every_iteration_is_logged_with_finite_figures(tmp_path: Path) -> None:
+    trained(tmp_path)
+    columns = read_metrics(tmp_path / "metrics.csv")
+    assert columns["iteration"] == list(range(40))
+    wanted = {"d", "r", "weight_ess", "grad_scale", "largest_weight", "u_data_mean", "u_model_std"}
+    assert wanted <= columns.keys()
+    assert all(math.isfinite(v) for column in columns.values() for v in column)
+
+
+def test_figures_are_those_of_the_objective(tmp_path: Path) -> None:
+    """d is the mean U of data less that of negatives, before the update."""
+    trained(tmp_path, "mixture2d", "--contrast.beta=0")
+    c = read_metrics(tmp_path / "metrics.csv")
+    for d, loss, data, model in zip(
+        c["d"], c["loss"], c["u_data_mean"], c["u_model_mean"], strict=True
+    ):
+        assert d == pytest.approx(data - model, abs=1e-3)
+        assert loss == pytest.approx(d / 800, abs=1e-6)
+    assert set(c["weight_ess"]) == {1.0}
+
+
+def test_several_sources_have_figures_of_their_own(tmp_path: Path) -> None:
+    both = (
+        "--sources=[{start: GaussianNoise, kernel: {class_path: Langevin, init_args: "
+        "{step_size: 0.001}}, steps: 2}, {start: DataStart, kernel: {class_path: MALA, init_args: "
+        "{step_size: 0.001}}, steps: 2, weight: 25, count: 7}]"
+    )
+    training = Training(settings("mixture2d", both))
+    figures = training.iterate()
+    assert {"r", "r_1", "acceptance", "acceptance_1"} <= figures.keys()
+    assert 0 < float(figures["acceptance_1"]) <= 1
+
+
+def test_learning_rate_follows_its_schedule(tmp_path: Path) -> None:
+    over = ("--learning_rate=Geometric", "--learning_rate.rate=0.9", "--learning_rate.floor=0.5")
+    trained(tmp_path, "mixture2d", *over)
+    rates = read_metrics(tmp_path / "metrics.csv")["learning_rate"]
+    assert rates[:2] == pytest.approx([1e-4, 0.9e-4])
+    assert rates[-1] == pytest.approx(0.5e-4)
+
+
+def test_moving_average_is_the_geometric_sum() -> None:
+    module = torch.nn.Linear(1, 1, bias=False).double()
+    with torch.no_grad():
+        module.weight.fill_(0.0)
+    average = MovingAverage(module, 0.9)
+    for _ in range(5):
+        with torch.no_grad():
+            module.weight.fill_(1.0)
+        average.update()
+    assert float(average.average[0]) == pytest.approx(1 - 0.9**5)
+    with average.in_place():
+        assert module.weight.item() == pytest.approx(1 - 0.9**5)
+    assert module.weight.item() == 1.0
+
+
+def test_the_average_is_the_model_that_is_saved(tmp_path: Path) -> None:
+    training = trained(tmp_path, "mixture2d", "--ema=0.9")
+    assert training.ema is not None
+    saved = training.weights()["net.layers.0.weight"]
+    assert torch.equal(saved, training.ema.average[0])
+    assert not torch.equal(saved, training.energy.state_dict()["net.layers.0.weight"])
+
+
+def test_divergence_raises_with_its_figures_and_saves_nothing(tmp_path: Path) -> None:
+    training = Training(settings("mixture2d", "--optimiser.lr=1e30", "--checkpoint_every=10"))
+    with pytest.raises(Diverged, match="not finite") as caught:
+        fit(training, tmp_path)
+    assert "d" in caught.value.figures
+    assert 0 <= caught.value.iteration < 10
+    assert not (tmp_path / "checkpoints" / "last.ckpt").exists()
+
+
+def test_interruption_saves_and_can_be_resumed(tmp_path: Path) -> None:
+    def press(iteration: int, row: dict[str, float]) -> None:
+        if iteration == 50:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    training = Training(settings("mixture2d", "--iterations=200"))
+    with pytest.raises(Interrupted, match="saved"):
+        fit(training, tmp_path, on_block=press)
+    saved = load_checkpoint(tmp_path / "checkpoints" / "last.ckpt")
+    assert saved["iteration"] == training.iteration == 51
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
+    trained(tmp_path)
+    other = Training(settings("mixture2d", "--energy.net.widths=[9]"))
+    with pytest.raises(BadFile, match="does not fit"):
+        other.load_state_dict(load_checkpoint(tmp_path / "checkpoints" / "last.ckpt"))
+
+
+def test_log_drops_rows_after_the_checkpoint_and_a_torn_last_line(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.csv"
+    path.write_text("iteration,d\n0,1\n1,2\n2,3\n3")
+    log = MetricsLog(path, keep_until=2)
+    log.add(2, {"d": torch.tensor(5.0)})
+    log.write(log.take())
+    assert path.read_text() == "iteration,d\n0,1\n1,2\n2,5\n"
+
+
+def test_tensorboard_events_where_asked(tmp_path: Path) -> None:
+    trained(tmp_path, "mixture2d", "--tensorboard=true")
+    events = list((tmp_path / "tensorboard").glob("events*"))
+    assert events
+    assert events[0].stat().st_size > 1000
