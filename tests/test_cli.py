@@ -17,9 +17,11 @@ import yaml
 from small import QUICK
 
 import coldness
+from coldness.cli import demo
 from coldness.cli.main import COMMANDS, main
+from coldness.training.recipe import resolve
 
-SMALL = [*QUICK, "--batch_size=16", "--sources.0.steps=3", "--checkpoint_every=10"]
+SMALL = [*QUICK, "--batch_size=16", "--sources.0.steps=3", "--checkpoint_every=100"]
 KEYS = {
     "kl",
     "reverse_kl",
@@ -106,7 +108,10 @@ def test_report_of_several_runs(run: Path, tmp_path: Path, capsys: pytest.Captur
     assert main(["report", str(run)]) == 0
 
 
-def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_demo(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "resolve", lambda path, words: resolve(path, [*words, *SMALL]))
     out = tmp_path / "demo"
     assert main(["demo", "--out", str(out), "--iterations=3"]) == 0
     assert (out / "report.html").is_file()
@@ -136,7 +141,8 @@ def test_recipes_can_be_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> 
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     for words in ([], ["--help"]):
         assert main(words) == 0
-        assert all(command in capsys.readouterr().out for command in ())
+        text = capsys.readouterr().out
+        assert all(f"coldness {command}" in text for command in COMMANDS)
     assert main(["--version"]) == 0
     assert coldness.__version__ in capsys.readouterr().out
     for command in COMMANDS:

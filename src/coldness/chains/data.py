@@ -12,6 +12,7 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -23,6 +24,8 @@ from coldness.energies.coordinates import Coordinates
 @dataclass(frozen=True)
 class DataStart(Start):
     """The first `count` examples of the batch; a larger count repeats it."""
+
+    from_noise: ClassVar[bool] = False
 
     def fresh(
         self, count: int, x_data: Tensor, at: Coordinates, generator: torch.Generator

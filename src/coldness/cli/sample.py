@@ -18,6 +18,8 @@ from coldness.schedules import value_at
 from coldness.training.checkpoint import write_atomically
 from coldness.training.folder import FolderError, RunFolder
 
+EXAMPLES_FOR_SCALE = 1000
+
 
 def parser() -> ArgumentParser:
     parser = ArgumentParser(prog="coldness sample", description=__doc__, exit_on_error=False)
@@ -48,7 +50,7 @@ def main(words: list[str]) -> int:
     energy, source = settings.energy, settings.sources[0]
     steps = source.steps if given.steps is None else given.steps
     generator = torch.Generator().manual_seed(given.seed)
-    x_data = settings.data.sample(given.n, generator)
+    x_data = settings.data.sample(EXAMPLES_FOR_SCALE, generator)
     scale = value_at(source.step_scale, settings.iterations - 1, settings.iterations)
     with stages("sample") as stage:
         stage(f"{given.n} chains of {steps} steps")

@@ -1,0 +1,420 @@
+"""The report: its verdict, what the page holds, and how it looks in a real browser."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from coldness.report import judge, write_report
+from coldness.report.figures import histogram, sample_density
+from coldness.report.verdict import number
+from coldness.training.checkpoint import BadFile
+
+MakeRun = Callable[..., Path]
+ANGLES = 2 * np.pi * np.arange(8) / 8
+MEANS = np.stack([np.cos(ANGLES), np.sin(ANGLES)], 1)
+WEIGHTS = np.array([0.02, 0.04, 0.08, 0.12, 0.16, 0.18, 0.2, 0.2])
+GOOD = {
+    "kl": 0.04,
+    "reverse_kl": 0.05,
+    "tv": 0.11,
+    "energy_distance_short": 0.0018,
+    "energy_distance_long": 0.0009,
+    "energy_distance_floor": 0.0006,
+    "log_z": 1.3,
+    "mass_outside": 0.002,
+    "seconds": 61.2,
+    "iterations": 3000,
+    "samples": 4000,
+    "short_steps": 100,
+    "long_steps": 2000,
+}
+
+
+def mixture_log_p(x: np.ndarray, std: float) -> np.ndarray:
+    square = ((x[..., None, :] - MEANS) ** 2).sum(-1)
+    p = (WEIGHTS * np.exp(-square / (2 * std**2))).sum(-1) / (2 * np.pi * std**2)
+    return np.log(p + 1e-30)
+
+
+def mixture_sample(n: int, std: float, rng: np.random.Generator) -> np.ndarray:
+    return MEANS[rng.choice(8, n, p=WEIGHTS)] + std * rng.normal(size=(n, 2))
+
+
+def training_columns(n: int, rng: np.random.Generator, beta: float) -> dict[str, np.ndarray]:
+    t = np.arange(n)
+    u = 2 - 2 * np.exp(-t / 300)
+    columns = {
+        "iteration": t,
+        "r": np.exp(0.1 * rng.normal(size=n)) * (1 + t / 500),
+        "acceptance": np.ones(n),
+        "d": 0.2 * rng.normal(size=n) * (1 + 5 * np.exp(-t / 100)),
+        "u_data_mean": u + 0.05 * rng.normal(size=n),
+        "u_data_std": np.full(n, 0.7),
+        "u_model_mean": u + 0.1 + 0.05 * rng.normal(size=n),
+        "u_model_std": np.full(n, 0.9),
+        "weight_ess": np.ones(n),
+        "grad_scale": np.ones(n),
+    }
+    if beta:
+        columns["weight_ess"] = 1 - 0.6 * (1 - np.exp(-t / 400)) * rng.uniform(0.9, 1.1, size=n)
+        columns["grad_scale"] = 1 - 0.1 * rng.uniform(size=n)
+    return columns
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> MakeRun:
+    """Fabricates a run folder: a mixture whose model is the same mixture with another width."""
+
+    def make(
+        name: str = "run",
+        metrics: dict[str, float] | None = None,
+        std: float = 0.16,
+        dimension: int = 2,
+        iterations: int = 3000,
+        samples: int = 600,
+        beta: float = 0.0,
+    ) -> Path:
+        rng = np.random.default_rng(len(name))
+        folder = tmp_path / "runs" / name
+        folder.mkdir(parents=True)
+        settings = {
+            "data": {"class_path": "coldness.data.Mixture2D", "init_args": {"std": 0.15}},
+            "energy": {"class_path": "ScalarEnergy", "init_args": {"widths": [32, 64]}},
+            "contrast": {"beta": beta, "tempering": None},
+            "sources": [{"start": {"class_path": "Noise"}, "steps": 100}],
+            "iterations": iterations,
+            "seed": 0,
+        }
+        head = f"# settings of a run\n# command: coldness train mixture2d --out runs/{name}\n"
+        (folder / "config.yaml").write_text(head + yaml.safe_dump(settings, sort_keys=False))
+        columns = training_columns(iterations, rng, beta)
+        rows = zip(*columns.values(), strict=True)
+        lines = [",".join(columns), *(",".join(f"{v:.6g}" for v in row) for row in rows)]
+        (folder / "metrics.csv").write_text("\n".join(lines) + "\n")
+        (folder / "metrics.json").write_text(json.dumps(GOOD if metrics is None else metrics))
+        extra = 0.01 * rng.normal(size=(samples, dimension - 2))
+        arrays = {
+            f"x_{kind}": np.concatenate([mixture_sample(samples, s, rng), extra], 1)
+            for kind, s in (("data", 0.15), ("short", std), ("long", 1.2 * std))
+        }
+        arrays["box"] = np.array(1.6)
+        if dimension == 2:
+            side = np.linspace(-2.4, 2.4, 120)
+            grid = np.stack(np.meshgrid(side, side, indexing="ij"), -1)
+            arrays |= {"side": side, "log_p_data": mixture_log_p(grid, 0.15)}
+            arrays["log_p_model"] = mixture_log_p(grid, std)
+        np.savez(folder / "evaluation.npz", **arrays)
+        return folder
+
+    return make
+
+
+# Verdict.
+
+
+def grades(metrics: dict[str, float]) -> list[str]:
+    return [answer.answer for answer in judge(metrics).answers]
+
+
+def test_a_good_model_is_trusted_with_everything() -> None:
+    verdict = judge(GOOD)
+    assert grades(GOOD) == ["yes", "yes", "yes"]
+    assert verdict.summary.startswith("A density you can use and a generator:")
+    assert verdict.answers[0].figure == "KL 0.04 nats, total variation 0.11"
+    assert verdict.answers[1].figure == "energy distance 0.0018, 3 times its floor of 0.0006"
+    assert "Chains of 100 steps" in verdict.answers[1].sentence
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "summary"),
+    [
+        ({"kl": 0.5}, ["partly", "yes", "yes"], "A rough density and a generator:"),
+        ({"tv": 0.3}, ["partly", "yes", "yes"], "A rough density and a generator:"),
+        (
+            {"kl": 8.0, "energy_distance_long": 0.2},
+            ["no", "yes", "no"],
+            "A generator, not a density: its energies say little about likelihood, short chains "
+            "from noise give good samples, but long chains spoil them.",
+        ),
+        (
+            {"energy_distance_short": 0.1},
+            ["yes", "no", "yes"],
+            "A density you can use and a generator",
+        ),
+        (
+            {"energy_distance_short": 0.1, "energy_distance_long": 0.1},
+            ["yes", "no", "no"],
+            "A density you can use, not a generator:",
+        ),
+        (
+            {"energy_distance_short": 0.01},
+            ["yes", "partly", "yes"],
+            "A density you can use and a rough",
+        ),
+        (
+            {"kl": 9.0, "energy_distance_short": 1.0, "energy_distance_long": 1.0},
+            ["no", "no", "no"],
+            "Neither a density nor a generator:",
+        ),
+        ({"kl": float("inf")}, ["no", "yes", "yes"], "A generator, not a density:"),
+        (
+            {"energy_distance_long": float("nan")},
+            ["yes", "yes", "no"],
+            "A density you can use and a",
+        ),
+        ({"energy_distance_floor": 0.0}, ["yes", *2 * ["not measured"]], "A density you can use:"),
+        ({"samples": 200}, ["yes", "partly", "partly"], "A density you can use and a rough"),
+    ],
+)
+def test_grades(change: dict[str, float], expected: list[str], summary: str) -> None:
+    assert grades(GOOD | change) == expected
+    assert judge(GOOD | change).summary.startswith(summary)
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected", "summary"),
+    [
+        ([], 3 * ["not measured"], "Nothing was measured"),
+        (["kl"], ["yes", "not measured", "not measured"], "A density you can use:"),
+        (["tv"], ["yes", "not measured", "not measured"], "A density you can use:"),
+        (["energy_distance_short"], 3 * ["not measured"], "Nothing was measured"),
+        (
+            ["energy_distance_long", "energy_distance_floor"],
+            ["not measured", "not measured", "yes"],
+            "A generator with long chains:",
+        ),
+    ],
+)
+def test_missing_figures_are_not_guessed(
+    keys: list[str], expected: list[str], summary: str
+) -> None:
+    metrics = {key: GOOD[key] for key in keys}
+    assert grades(metrics) == expected
+    assert judge(metrics).summary.startswith(summary)
+
+
+def test_mass_outside_the_box_is_mentioned() -> None:
+    assert "25% of its mass" in judge(GOOD | {"mass_outside": 0.25}).answers[0].sentence
+
+
+def test_numbers_read_well() -> None:
+    assert [number(v) for v in (0, 0.00123456, 1.3, 12345.6)] == ["0", "0.00123", "1.3", "12,346"]
+    assert [number(v) for v in (1e-7, float("inf"), float("nan"))] == [
+        "1.00e-07",
+        "infinite",
+        "not a number",
+    ]
+
+
+# Figures.
+
+
+def test_sample_density_integrates_to_the_share_of_samples_near_the_box() -> None:
+    x = mixture_sample(500, 0.15, np.random.default_rng(0))
+    density = sample_density(x, 1.6)
+    area = (2 * 1.6 / (len(density) - 1)) ** 2
+    assert density.sum() * area == pytest.approx(1, abs=0.01)
+    strays = np.concatenate([x, np.full((250, 2), np.nan), np.full((250, 2), 1e9)])
+    np.testing.assert_allclose(sample_density(strays, 1.6), density / 2)
+    assert not sample_density(np.full((9, 2), np.inf), 1.6).any()
+
+
+def test_samples_on_a_line_have_a_histogram() -> None:
+    x = np.linspace(-1, 1, 50)[:, None] * np.ones(2)
+    density = sample_density(x, 1.0)
+    np.testing.assert_array_equal(density, histogram(x, 1.0))
+    assert density.sum() * (2 / len(density)) ** 2 == pytest.approx(1)
+
+
+# Page.
+
+
+def images(page: str) -> list[str]:
+    return re.findall(r"<img[^>]*>", page)
+
+
+def test_one_run(make_run: MakeRun, tmp_path: Path) -> None:
+    out = write_report([make_run()], tmp_path / "new" / "report.html")
+    page = out.read_text()
+    order = [page.index(f'id="{part}"') for part in ("verdict", "panels", "curves", "figures")]
+    order += [page.index(f'id="{part}"') for part in ("settings", "commands")]
+    assert order == sorted(order)
+    assert html.escape(judge(GOOD).summary) in page
+    assert len(images(page)) == 2 * 4 + 4  # panels and curves: grad_scale is 1 throughout
+    assert all(re.search(r'alt="[^"]+', image) for image in images(page))
+    assert "coldness train mixture2d --out runs/run" in page
+    assert "Mixture2D(std=0.15)" in page
+    assert out.stat().st_size < 3e6
+    assert not list(out.parent.glob("*.partial"))
+
+    # It needs nothing else.
+    sources = re.findall(r'(?:src|srcset|href|action)="([^"]*)"', page)
+    assert sources
+    assert all(source.startswith("data:image/png;base64,") for source in sources)
+    for other in ("http://", "https://", "<script", "<link", "@import", "url(", "<iframe"):
+        assert other not in page
+
+
+def test_several_runs_share_truth_and_axes(make_run: MakeRun, tmp_path: Path) -> None:
+    runs = [make_run("cold"), make_run("colder", GOOD | {"kl": 8.0}, std=0.3, beta=0.9)]
+    page = write_report(runs, tmp_path / "r.html").read_text()
+    assert len(images(page)) == 2 + 2 * 2 * 3 + 5
+    assert page.count('class="summary"') == 2
+    assert page.count('class="differs"') == 1  # contrast
+    assert "2 runs: cold, colder" in page
+
+
+def test_runs_of_the_same_name_are_told_apart(make_run: MakeRun, tmp_path: Path) -> None:
+    runs = [make_run("a/run", iterations=20), make_run("b/run", iterations=20)]
+    page = write_report(runs, tmp_path / "r.html").read_text()
+    assert f"<h3>{runs[0]}</h3>" in page
+    assert f"<h3>{runs[1]}</h3>" in page
+
+
+def test_more_dimensions_and_other_data(make_run: MakeRun, tmp_path: Path) -> None:
+    runs = [make_run("plane", iterations=20), make_run("deep", dimension=10, iterations=20)]
+    page = write_report(runs, tmp_path / "r.html").read_text()
+    assert "The data has 10 dimensions" in page
+    assert len(images(page)) == 2 * 4 + 2 * 3 + 4
+
+
+def test_diverged_samples_still_make_a_page(make_run: MakeRun, tmp_path: Path) -> None:
+    run = make_run(metrics={"energy_distance_short": float("nan")}, iterations=20)
+    with np.load(run / "evaluation.npz") as file:
+        arrays = dict(file) | {"x_short": np.full((10, 2), np.nan)}
+    np.savez(run / "evaluation.npz", **arrays)
+    page = write_report([run], tmp_path / "r.html").read_text()
+    assert "The chains diverged." in page
+    assert "100.0% lie outside the panel" in page
+
+
+def test_what_comes_from_files_is_escaped(make_run: MakeRun, tmp_path: Path) -> None:
+    evil = "<script>alert(1)<'\"$_{&"
+    run = make_run(evil.replace("/", ""), GOOD | {evil: 1.0}, iterations=20)
+    config = f"# command: {evil}\n" + yaml.safe_dump({evil: {"class_path": evil}})
+    (run / "config.yaml").write_text(config)
+    page = write_report([run, make_run("_plain$", iterations=20)], tmp_path / "r.html").read_text()
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_a_run_without_iterations_has_no_curves(make_run: MakeRun, tmp_path: Path) -> None:
+    run = make_run(iterations=1)
+    (run / "metrics.csv").write_text("")
+    assert "No iteration was logged" in write_report([run], tmp_path / "r.html").read_text()
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ("config.yaml", "coldness train"),
+        ("metrics.csv", "coldness train"),
+        ("metrics.json", "coldness evaluate"),
+        ("evaluation.npz", "coldness evaluate"),
+    ],
+)
+def test_missing_and_broken_files(make_run: MakeRun, tmp_path: Path, file: str, says: str) -> None:
+    run, out = make_run(iterations=5), tmp_path / "r.html"
+    (run / file).write_text("[1, 2\n3, 4, 5" if file != "metrics.csv" else "a,b\n1\n")
+    with pytest.raises(BadFile, match=f"{file} is truncated .* `{says}"):
+        write_report([run], out)
+    (run / file).unlink()
+    with pytest.raises(BadFile, match=f"has no {file}; .*{says}") as caught:
+        write_report([run], out)
+    assert "\n" not in str(caught.value)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"x_long": np.zeros(3)}, {"log_p_model": np.zeros((3, 3))}, {"box": np.array(0.0)}],
+)
+def test_arrays_of_the_wrong_shape(
+    make_run: MakeRun, tmp_path: Path, change: dict[str, np.ndarray]
+) -> None:
+    run = make_run(iterations=5)
+    with np.load(run / "evaluation.npz") as file:
+        arrays = dict(file) | change
+    np.savez(run / "evaluation.npz", **arrays)
+    with pytest.raises(BadFile, match="coldness evaluate"):
+        write_report([run], tmp_path / "r.html")
+
+
+def test_settings_and_figures_must_be_mappings(make_run: MakeRun, tmp_path: Path) -> None:
+    run = make_run(iterations=5)
+    (run / "config.yaml").write_text("- 1\n")
+    with pytest.raises(BadFile, match="should be a mapping"):
+        write_report([run], tmp_path / "r.html")
+    (run / "config.yaml").write_text("seed: 1\n")
+    (run / "metrics.json").write_text("[]")
+    with pytest.raises(BadFile, match=r"metrics\.json is truncated"):
+        write_report([run], tmp_path / "r.html")
+
+
+def test_a_folder_is_no_file_to_write_to(make_run: MakeRun, tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match="is a folder"):
+        write_report([make_run(iterations=5)], tmp_path)
+    with pytest.raises(ValueError, match="at least one run"):
+        write_report([], tmp_path / "r.html")
+
+
+# A real browser.
+
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+FRAME = '<iframe style="border:0;width:{width}px;height:900px" srcdoc="{page}"></iframe>'
+MEASURE = """<pre id="measured"></pre><script>
+window.onload = () => {
+  const measured = [...document.querySelectorAll("iframe")].map(frame => {
+    const inside = frame.contentDocument, pictures = [...inside.images];
+    return {
+      pictures: pictures.length,
+      broken: pictures.filter(p => !(p.complete && p.naturalWidth > 0)).length,
+      width: inside.documentElement.clientWidth,
+      scroll: inside.documentElement.scrollWidth,
+    };
+  });
+  document.getElementById("measured").textContent = JSON.stringify(measured);
+};
+</script>"""
+OPTIONS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
+    "--disable-background-networking --disable-component-update --hide-scrollbars --dump-dom"
+)
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome")
+@pytest.mark.parametrize("several", [False, True])
+def test_the_page_in_a_browser(make_run: MakeRun, tmp_path: Path, several: bool) -> None:
+    """At desktop and phone width every picture loads and nothing sticks out to the right."""
+    widths = (1280, 390)
+    names = ["a-run-with-quite-a-long-name-that-has-no-spaces-to-break-at", "run", "other"]
+    runs = [make_run(name, iterations=50) for name in (names if several else names[:1])]
+    page = write_report(runs, tmp_path / "r.html").read_text()
+    frames = [FRAME.format(width=width, page=html.escape(page)) for width in widths]
+    (tmp_path / "frames.html").write_text("<!doctype html><body>" + "".join(frames) + MEASURE)
+    command = [str(BROWSER), *OPTIONS.split(), f"--user-data-dir={tmp_path / 'profile'}"]
+    command.append((tmp_path / "frames.html").as_uri())
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    found = re.search(r'<pre id="measured">(\[.*?\])</pre>', done.stdout)
+    assert found, done.stderr
+    for width, measured in zip(widths, json.loads(found[1]), strict=True):
+        assert measured["pictures"] == len(images(page))
+        assert measured["broken"] == 0
+        assert measured["width"] == width
+        assert measured["scroll"] <= width
