@@ -40,8 +40,10 @@ class GaussianNoise(Start):
     def fresh(
         self, count: int, x_data: Tensor, at: Coordinates, generator: torch.Generator
     ) -> Tensor:
-        noise = x_data.new_empty((count, *x_data.shape[1:])).normal_(generator=generator)
-        return at.unwhiten(torch.as_tensor(self.mean).to(x_data) + self.std * noise)
+        noise = x_data.new_empty((count, *x_data.shape[1:]))
+        noise.normal_(generator=generator).mul_(self.std)
+        mean = self.mean if isinstance(self.mean, (int, float)) else x_data.new_tensor(self.mean)
+        return at.unwhiten(noise.add_(mean))
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,20 @@ generator, and passed in; the chunk itself is a pure function of tensors. It is 
 whether it is compiled or not, so compiled and eager chains agree up to rounding, and nothing is
 read back to the host before the caller asks for it.
 
-Compilation takes 10 to 20 s the first time. The result is kept per potential, kernel and shape in
-the process, and on disk between runs. Where it fails (no C++ compiler, a network that cannot be
+Compilation takes 10 to 30 s the first time. The result is kept per potential, kernel and shape in
+the process, and on disk between runs (`coldness/__init__.py` says where). Where it fails (no C++ compiler, a network that cannot be
 traced), one line says so and the chain runs eagerly.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import time
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -37,10 +36,10 @@ Potential = Callable[[Tensor], Tensor]
 STEPS_THAT_EARN_COMPILATION = 20_000
 """About 15 s of compilation at the 0.4 ms a step that it saves on a small network, and a half."""
 
-LARGEST_UNROLL = 10
-LAYERS_PER_CHUNK = 120
+LARGEST_UNROLL = 20
+LAYERS_PER_CHUNK = 200
 NOISE_PER_CHUNK = 2**24
-"""A longer chunk saves 0.1 ms a call and costs a second of compilation for each step in it."""
+"""A call of a chunk costs 0.15 ms beside its steps, and each step in it a second to compile."""
 
 
 @dataclass
@@ -96,16 +95,21 @@ def run(
     if adaptation is not None and not kernel.adjusted:
         raise ValueError(f"{type(kernel).__name__} refuses no moves: no acceptance to adapt to")
     at = coordinates or getattr(potential, "coordinates", None) or Coordinates()
-    h = torch.as_tensor(kernel.step_size if step_size is None else step_size).to(x)
-    factors = (schedule or ConstantSteps()).factors(steps).to(x)
+    h = kernel.step_size if step_size is None else step_size
+    schedule = schedule or ConstantSteps()
     # (steps,) or (steps, B): one row a step, so that the chunk never branches on it.
-    h_of_step = factors.reshape(-1, *[1] * h.dim()) * h
-    t = torch.as_tensor(tempering, dtype=x.dtype, device=x.device)
+    if isinstance(h, Tensor):
+        h_of_step = schedule.factors(steps).to(x).reshape(-1, *[1] * h.dim()) * h.to(x)
+    else:
+        h_of_step = _steps_of(schedule, steps, h, x.dtype, x.device)
+    t = x.new_full((), tempering)
     modules = list(potential.modules()) if isinstance(potential, nn.Module) else []
     length = _chunk_length(kernel, modules, x, steps)
-    adapting = () if adaptation is None else adaptation.init(h, len(x))
-    norms = x.new_zeros(())
-    accepted = x.new_zeros(())
+    adapting: tuple[Tensor, ...] = ()
+    if adaptation is not None and steps:
+        adapting = adaptation.init(h_of_step[0], len(x))
+    norms: list[Tensor] = []
+    accepted: list[Tensor] = []
     traces: list[Tensor] = []
     with _frozen(modules), torch.no_grad():
         state = kernel.init(_field(potential, t), x.detach())
@@ -113,22 +117,24 @@ def run(
             size = min(length, steps - first)
             noise = kernel.draw(size, x, generator)
             chunk: Callable[..., Any] = _chunk
-            if compiled and size == length:
+            if compiled:
                 chunk = _compiled_chunk(
-                    kernel, potential, adaptation, state, trace, length, h.dim()
+                    kernel, potential, adaptation, state, trace, size, h_of_step.dim()
                 )
             state, adapting, norm, acceptance, trail = chunk(
                 kernel, potential, at, adaptation, trace,
                 state, noise, h_of_step[first : first + size], t, adapting,
             )  # fmt: skip
-            norms, accepted = norms + norm, accepted + acceptance
-            traces += [trail] if trace else []
+            norms.append(norm)
+            accepted.append(acceptance)
+            traces.append(trail)
+    moves = steps * len(x)
     return Chains(
         x=state[0],
-        gradient_norm=norms / max(steps, 1),
-        acceptance=accepted / max(steps, 1),
-        potentials=torch.cat(traces) if traces else None,
-        step_size=adapting[3].exp() if adaptation is not None and steps else None,
+        gradient_norm=_total(norms) / moves if moves else x.new_zeros(()),
+        acceptance=_total(accepted) / moves if kernel.adjusted and moves else x.new_ones(()),
+        potentials=torch.cat(traces) if trace and steps else None,
+        step_size=adapting[3].exp() if adapting else None,
     )
 
 
@@ -148,8 +154,8 @@ def _chunk(
     h: Tensor,
     t: Tensor,
     adapting: tuple[Tensor, ...],
-) -> tuple[State, tuple[Tensor, ...], Tensor, Tensor, Tensor | None]:
-    """As many steps as h has rows."""
+) -> tuple[State, tuple[Tensor, ...], Tensor, Tensor | None, Tensor | None]:
+    """As many steps as h has rows; norms and acceptances are summed over steps and chains."""
     field = _field(potential, t)
     norms, accepted, potentials = [], [], []
     extra = [1] * (state[0].dim() - 1)
@@ -157,14 +163,28 @@ def _chunk(
         h_k = adapting[2].exp() if adaptation is not None else h[k]
         h_k = h_k.reshape(-1, *extra) if h_k.dim() else h_k
         state, info = kernel.step(field, state, tuple(n[k] for n in noise), h_k, at)
-        norms.append(info.gradient.flatten(1).norm(dim=1).mean())
-        accepted.append(info.acceptance.mean())
+        norms.append(info.gradient.flatten(1).norm(dim=1))
+        if kernel.adjusted:
+            accepted.append(info.acceptance)
         if adaptation is not None:
             adapting = adaptation.update(adapting, info.acceptance)
         if trace:
             potentials.append(info.potential)
+    accepted_sum = torch.stack(accepted).sum() if kernel.adjusted else None
     trail = torch.stack(potentials) if trace else None
-    return state, adapting, torch.stack(norms).sum(), torch.stack(accepted).sum(), trail
+    return state, adapting, torch.stack(norms).sum(), accepted_sum, trail
+
+
+@lru_cache(maxsize=256)
+def _steps_of(
+    schedule: StepSchedule, steps: int, h: float, dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """Step sizes (steps,): the same for every chain of a source, so made once."""
+    return (schedule.factors(steps) * h).to(device, dtype)
+
+
+def _total(sums: list[Tensor]) -> Tensor:
+    return sums[0] if len(sums) == 1 else torch.stack(sums).sum()
 
 
 def _field(potential: Potential, t: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
@@ -212,9 +232,9 @@ def _chunk_length(kernel: Kernel, modules: list[nn.Module], x: Tensor, steps: in
     """Steps a chunk: bounded by what is unrolled and the noise held, a divisor if one is near."""
     layers = max(1, sum(1 for m in modules if not m._modules))
     unroll = LAYERS_PER_CHUNK // (layers * kernel.gradients_per_step)
-    longest = max(1, min(LARGEST_UNROLL, unroll, NOISE_PER_CHUNK // max(x.numel(), 1)))
-    divisors = [k for k in range(longest, longest // 2, -1) if steps % k == 0]
-    return divisors[0] if divisors else longest
+    longest = max(1, min(LARGEST_UNROLL, unroll, NOISE_PER_CHUNK // max(x.numel(), 1), steps))
+    near = range(longest, (longest - 1) // 2, -1)
+    return next((k for k in near if steps % k == 0), longest)
 
 
 _compiled: WeakKeyDictionary[Any, dict[Any, Callable[..., Any]]] = WeakKeyDictionary()
@@ -226,13 +246,13 @@ def _compiled_chunk(
     adaptation: DualAveraging | None,
     state: State,
     trace: bool,
-    length: int,
+    size: int,
     h_dim: int,
 ) -> Callable[..., Any]:
     """The compiled chunk for this potential, kernel and shape, made on first use."""
     x = state[0]
     of_potential = _compiled.setdefault(potential, {})
-    key = (kernel, adaptation, trace, length, h_dim, x.shape, x.dtype, x.device)
+    key = (kernel, adaptation, trace, size, h_dim, x.shape, x.dtype, x.device)
     if key not in of_potential:
         of_potential[key] = _first_call(of_potential, key, x)
     return of_potential[key]
@@ -242,7 +262,6 @@ def _first_call(
     of_potential: dict[Any, Callable[..., Any]], key: Any, x: Tensor
 ) -> Callable[..., Any]:
     """Compiles when called, and puts what came of it (compiled or eager) in its own place."""
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache_directory()))
     # A code object of its own: torch.compile counts recompilations per code object.
     name = f"chunk_{len(of_potential)}"
     function = types.FunctionType(_chunk.__code__.replace(co_name=name), _chunk.__globals__, name)
@@ -250,7 +269,7 @@ def _first_call(
     compiled = torch.compile(function, fullgraph=True, dynamic=False, options=options)
 
     def first(*arguments: Any) -> Any:
-        log.info("compiling the chain for %s (10 to 20 s, once per shape) ...", tuple(x.shape))
+        log.info("compiling the chain for %s (10 to 30 s, once per shape) ...", tuple(x.shape))
         begin = time.perf_counter()
         try:
             result = compiled(*arguments)
@@ -265,8 +284,3 @@ def _first_call(
 
     return first
 
-
-def cache_directory() -> Path:
-    """Where compiled chains are kept between runs."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "coldness" / "compiled"

@@ -115,7 +115,8 @@ class Training:
         factor = value_at(s.learning_rate, t, n)
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
-        self.optimiser.zero_grad()
+        for parameter in self.parameters:
+            parameter.grad = None
         self.fabric.backward(loss)
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         norm = torch.nn.utils.get_total_norm(gradients)

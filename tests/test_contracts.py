@@ -1,0 +1,462 @@
+"""What every part of a kind must do. Parts are found by what their package exports.
+
+A new part needs one line in the table of its kind below; without it, these tests fail and say so.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import pickle
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+
+import coldness.chains
+import coldness.data
+import coldness.energies
+import coldness.kernels
+import coldness.objectives
+import coldness.schedules
+from coldness.chains import Bank, DataStart, GaussianNoise, Start, UniformNoise
+from coldness.data import KnownDensity, Mixture2D, Rings2D, Rings10D
+from coldness.energies import (
+    Coordinates,
+    Energy,
+    Gaussian,
+    GaussianMixture,
+    Mixture,
+    PlanarRings,
+    RadialRings,
+    ScalarEnergy,
+    Sum,
+    Tempered,
+)
+from coldness.kernels import (
+    HMC,
+    MALA,
+    ConstantSteps,
+    GeometricSteps,
+    Kernel,
+    Langevin,
+    StepSchedule,
+    run,
+)
+from coldness.nets import MLP
+from coldness.objectives import Batch, EnergyL2, Term
+from coldness.schedules import Cosine, Geometric, Linear, Schedule, WarmUp
+from laws import (
+    KINDS,
+    assert_law,
+    assert_mean,
+    banana,
+    coordinates,
+    field_of,
+    generator,
+    gumbel,
+    gumbel_draws,
+    normal,
+)
+
+GAUSSIAN = Gaussian([0.3, -0.2], [[0.5, 0.2], [0.2, 0.4]], coldness=2.0)
+
+# One example of every part, with no argument at its default where that can be. Kernels must accept
+# between 30% and 99% of moves on a Gumbel law if they refuse any; energies take vectors (B, 2)
+# unless SHAPES says otherwise.
+
+KERNELS: dict[type[Kernel], Callable[[], Kernel]] = {
+    Langevin: lambda: Langevin(0.05, clamp=(-50.0, 50.0), clip_gradient=100.0),
+    MALA: lambda: MALA(0.8),
+    HMC: lambda: HMC(0.9, leapfrog_steps=3),
+}
+
+STARTS: dict[type[Start], Callable[[], Start]] = {
+    GaussianNoise: lambda: GaussianNoise(0.5, 2.0),
+    UniformNoise: lambda: UniformNoise(-2.0, 1.0),
+    DataStart: lambda: DataStart(),
+    Bank: lambda: Bank(30, GaussianNoise(0.5, 2.0), refresh=0.3, refresh_batch=0.1),
+}
+
+ENERGIES: dict[type[Energy], Callable[[], Energy]] = {
+    Gaussian: lambda: copy.deepcopy(GAUSSIAN),
+    GaussianMixture: lambda: GaussianMixture([[0.0, 1.0], [1.0, -1.0]], 0.4, [0.3, 0.7]),
+    RadialRings: lambda: RadialRings([1.0, 2.0], 0.3, [0.3, 0.7]),
+    PlanarRings: lambda: PlanarRings([1.0, 2.0], 0.3, weights=[0.3, 0.7]),
+    ScalarEnergy: lambda: ScalarEnergy(MLP(2, (8, 8), "silu"), 5.0, reference_std=2.0),
+    Sum: lambda: Sum([copy.deepcopy(GAUSSIAN), ScalarEnergy(MLP(2, (8,)))], [0.5, 2.0]),
+    Mixture: lambda: Mixture([copy.deepcopy(GAUSSIAN), RadialRings([1.0], 0.3)], [0.3, 0.7]),
+    Tempered: lambda: Tempered(copy.deepcopy(GAUSSIAN), 0.5),
+}
+
+SHAPES: dict[type[Energy], tuple[int, ...]] = {}
+
+DENSITIES: dict[type[KnownDensity], Callable[[], KnownDensity]] = {
+    Mixture2D: lambda: Mixture2D(radius=1.5, std=0.2),
+    Rings2D: lambda: Rings2D((1.0, 2.5), 0.2),
+    Rings10D: lambda: Rings10D((1.0, 2.5), 0.2, 0.03),
+}
+
+STEP_SCHEDULES: dict[type[StepSchedule], Callable[[], StepSchedule]] = {
+    ConstantSteps: lambda: ConstantSteps(),
+    GeometricSteps: lambda: GeometricSteps(4.0, 0.5),
+}
+
+SCHEDULES: dict[type[Schedule], Callable[[], Schedule]] = {
+    Geometric: lambda: Geometric(2.0, 0.9, 0.5),
+    Linear: lambda: Linear(2.0, 1.0, 0.5),
+    Cosine: lambda: Cosine(2.0, 1.0),
+    WarmUp: lambda: WarmUp(3, Linear(2.0, 1.0)),
+}
+
+TERMS: dict[type[Term], Callable[[], Term]] = {
+    EnergyL2: lambda: EnergyL2(0.3),
+}
+
+
+def parts(package: ModuleType, base: type) -> list[type]:
+    """Concrete subclasses that the package exports."""
+    names = getattr(package, "__all__", None) or [n for n in vars(package) if n[0] != "_"]
+    found = [getattr(package, name) for name in names]
+    return [
+        part
+        for part in found
+        if isinstance(part, type) and issubclass(part, base) and not inspect.isabstract(part)
+    ]
+
+
+def every(package: ModuleType, base: type) -> pytest.MarkDecorator:
+    found = parts(package, base)
+    assert found, f"{package.__name__} exports no {base.__name__}"
+    return pytest.mark.parametrize("part", found, ids=lambda part: part.__name__)
+
+
+def example(part: type, table: dict[Any, Callable[[], Any]]) -> Any:
+    if part not in table:
+        pytest.fail(
+            f"{part.__module__}.{part.__name__} has no example: add one line to the tables of "
+            "tests/test_contracts.py",
+            pytrace=False,
+        )
+    torch.manual_seed(0)
+    return table[part]()
+
+
+def test_a_part_without_an_example_fails_with_a_word_on_what_to_do() -> None:
+    class New(Langevin):
+        pass
+
+    with pytest.raises(pytest.fail.Exception, match=r"New has no example: add one line"):
+        example(New, KERNELS)
+
+
+# Kernels
+
+every_kernel = every(coldness.kernels, Kernel)
+
+
+@every_kernel
+def test_kernels_are_values(part: type) -> None:
+    """They print, compare, pickle and cannot be changed."""
+    kernel, same = example(part, KERNELS), example(part, KERNELS)
+    assert kernel == same
+    assert hash(kernel) == hash(same)
+    assert pickle.loads(pickle.dumps(kernel)) == kernel
+    assert repr(kernel).startswith(part.__name__)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        kernel.step_size = 1.0
+    for wrong in (0.0, -1.0, float("nan")):
+        with pytest.raises(ValueError, match="step_size"):
+            dataclasses.replace(kernel, step_size=wrong)
+
+
+@every_kernel
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_is_a_pure_function_of_tensors(part: type, dtype: torch.dtype, kind: str) -> None:
+    kernel, at = example(part, KERNELS), coordinates(kind).to(dtype)
+    x = normal(6, 2).to(dtype)
+    calls = []
+
+    def field(x: Tensor) -> tuple[Tensor, Tensor]:
+        calls.append(1)
+        return field_of(banana)(x)
+
+    noise = kernel.draw(4, x, generator(1))
+    again = kernel.draw(4, x, generator(1))
+    assert all(torch.equal(a, b) for a, b in zip(noise, again, strict=True))
+    assert all(n.shape[:2] == (4, 6) and n.dtype == dtype for n in noise)
+    state = kernel.init(field, x)
+    assert torch.equal(state[0], x)
+    before = [s.clone() for s in state]
+    first = tuple(n[0] for n in noise)
+    calls.clear()
+    h = torch.full((6, 1), kernel.step_size, dtype=dtype)
+    moved, info = kernel.step(field, state, first, h, at)
+    assert len(calls) == kernel.gradients_per_step
+    twin, _ = kernel.step(field, state, first, h, at)
+    for old, kept, new, same in zip(state, before, moved, twin, strict=True):
+        assert torch.equal(old, kept)
+        assert torch.equal(new, same)
+        assert (new.shape, new.dtype) == (old.shape, dtype)
+    assert info.potential.shape == info.acceptance.shape == (6,)
+    assert info.gradient.shape == x.shape
+    torch.testing.assert_close(info.potential, banana(x))
+    assert bool(((info.acceptance >= 0) & (info.acceptance <= 1)).all())
+    assert kernel.adjusted or bool((info.acceptance == 1).all())
+
+
+@every_kernel
+def test_chains_are_independent_of_each_other(part: type) -> None:
+    """A chain's move depends on its own state and noise alone."""
+    kernel, field, at = example(part, KERNELS), field_of(banana), coordinates("full")
+    x = normal(6, 2)
+    noise = tuple(n[0] for n in kernel.draw(1, x, generator(2)))
+    h = torch.tensor(kernel.step_size, dtype=torch.float64)
+    together, _ = kernel.step(field, kernel.init(field, x), noise, h, at)
+    for k in range(6):
+        rows = tuple(n[k : k + 1] for n in noise)
+        alone, _ = kernel.step(field, kernel.init(field, x[k : k + 1]), rows, h, at)
+        torch.testing.assert_close(alone[0][0], together[0][k])
+
+
+@every_kernel
+def test_kernels_leave_a_skewed_law_invariant(part: type) -> None:
+    """Those that refuse moves exactly; the others as the step goes to 0."""
+    kernel = example(part, KERNELS)
+    if not kernel.adjusted:
+        kernel = dataclasses.replace(kernel, step_size=1e-3)
+    start = gumbel_draws(10_000, 1)
+    chains = run(kernel, gumbel, start, steps=10, generator=generator(3))
+    assert not torch.equal(chains.x, start)
+    assert not kernel.adjusted or 0.3 < float(chains.acceptance) < 0.99
+    assert_law(chains.x[:, 0], stats.gumbel_r.cdf)
+
+
+@every_kernel
+def test_sampling_leaves_the_network_as_it_was(part: type) -> None:
+    kernel, energy = example(part, KERNELS), ENERGIES[ScalarEnergy]()
+    energy.train()
+    ends = [
+        run(kernel, energy, torch.ones(3, 2), steps=2, generator=generator(4)).x for _ in range(2)
+    ]
+    assert torch.equal(*ends)
+    assert all(p.grad is None and p.requires_grad for p in energy.parameters())
+    assert all(m.training for m in energy.modules())
+
+
+# Starts
+
+every_start = every(coldness.chains, Start)
+
+
+def prepared(part: type, x_data: Tensor, at: Coordinates) -> Start:
+    start = example(part, STARTS)
+    start.prepare(x_data, at, generator(5))
+    return start
+
+
+@every_start
+@pytest.mark.parametrize("shape", [(7, 2), (7, 1, 3, 3)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_starts_have_the_shape_and_dtype_of_the_data(
+    part: type, shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    x_data = normal(*shape).to(dtype)
+    at = Coordinates("diagonal", x_data.mean(0), x_data.std(0))
+    start = prepared(part, x_data, at)
+    for count in (1, 7, 20):
+        fresh = start.fresh(count, x_data, at, generator(6))
+        drawn, slots = start.draw(count, x_data, at, generator(6))
+        for x in (fresh, drawn):
+            assert x.shape == (count, *shape[1:])
+            assert x.dtype == dtype
+        assert slots is None or slots.shape == (count,)
+        assert torch.equal(fresh, start.fresh(count, x_data, at, generator(6)))
+
+
+@every_start
+def test_starts_leave_the_data_and_the_global_generator_alone(part: type) -> None:
+    x_data, start = normal(7, 2), example(part, STARTS)
+    kept, state = x_data.clone(), torch.get_rng_state()
+    start.prepare(x_data, coordinates("full"), generator(5))
+    x, slots = start.draw(4, x_data, coordinates("full"), generator(7))
+    start.put(slots, x + 1, 3)
+    assert torch.equal(x_data, kept)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@every_start
+def test_starts_say_whether_they_begin_at_data(part: type) -> None:
+    x_data, at = normal(7, 2), coordinates("full")
+    start = prepared(part, x_data, at)
+    here, there = (start.fresh(7, x, at, generator(6)) for x in (x_data, x_data + 5))
+    assert torch.equal(here, there) is start.from_noise
+
+
+@every_start
+def test_a_restored_start_draws_what_the_saved_one_would(part: type) -> None:
+    x_data, at = normal(7, 2), coordinates("full")
+    saved = prepared(part, x_data, at)
+    x, slots = saved.draw(5, x_data, at, generator(8))
+    saved.put(slots, x + 1, 3)
+    other = example(part, STARTS)
+    other.load_state_dict({k: v.clone() for k, v in saved.state_dict().items()})
+    for _ in range(2):
+        (x, slots), (y, same) = (s.draw(5, x_data, at, generator(9)) for s in (saved, other))
+        assert torch.equal(x, y)
+        saved.put(slots, x - 1, 2)
+        other.put(same, y - 1, 2)
+    assert saved.figures() == other.figures()
+    assert all(torch.is_tensor(v) and v.shape == () for v in saved.figures().values())
+
+
+# Energies
+
+every_energy = every(coldness.energies, Energy)
+
+
+def points(part: type, count: int) -> Tensor:
+    return normal(count, *SHAPES.get(part, (2,)), seed=10)
+
+
+@every_energy
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_energies_give_one_number_an_example(part: type, dtype: torch.dtype) -> None:
+    energy = example(part, ENERGIES).to(dtype).eval()
+    x = points(part, 5).to(dtype)
+    with torch.no_grad():
+        e, u = energy.energy(x), energy(x)
+        assert e.shape == u.shape == (5,)
+        assert e.dtype == u.dtype == dtype
+        torch.testing.assert_close(u, energy.coldness * e)
+        alone = torch.cat([energy(x[k : k + 1]) for k in range(5)])
+    torch.testing.assert_close(alone, u, rtol=1e-4, atol=1e-5)
+    assert energy(x[:0]).shape == (0,)
+    assert u.std() > 0
+
+
+@every_energy
+def test_gradients_of_energies_are_exact(part: type) -> None:
+    energy = example(part, ENERGIES).double().eval()
+    x = points(part, 3).requires_grad_(True)
+    assert torch.autograd.gradcheck(energy, (x,))
+
+
+@every_energy
+def test_energies_are_saved_and_loaded(part: type) -> None:
+    energy = example(part, ENERGIES).double().eval()
+    other = copy.deepcopy(energy)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.add_(1.0)
+    other.load_state_dict(energy.state_dict())
+    x = points(part, 4)
+    assert torch.equal(energy(x), other(x))
+    assert isinstance(energy.coordinates, Coordinates)
+
+
+@every_energy
+def test_energies_can_be_sampled(part: type) -> None:
+    energy = example(part, ENERGIES)
+    x = points(part, 6)
+    energy.double()
+    chains = run(MALA(1e-3), energy, x, steps=3, generator=generator(11))
+    assert chains.x.isfinite().all()
+    assert not torch.equal(chains.x, x)
+    assert float(chains.acceptance) > 0.5
+    assert all(p.grad is None for p in energy.parameters())
+
+
+@every_energy
+def test_a_known_log_z_is_the_integral(part: type) -> None:
+    """On a grid, for examples in the plane: to 1e-3, for densities may be infinite at a point."""
+    energy = example(part, ENERGIES).double().eval()
+    if energy.log_z is None or SHAPES.get(part, (2,)) != (2,):
+        pytest.skip("no log Z known, or not in the plane")
+    side = torch.linspace(-6, 6, 600, dtype=torch.float64)
+    with torch.no_grad():
+        total = torch.logsumexp(-energy(torch.cartesian_prod(side, side)), 0)
+    assert float(total + 2 * (side[1] - side[0]).log()) == pytest.approx(energy.log_z, abs=1e-3)
+
+
+# Data whose law is known
+
+every_density = every(coldness.data, KnownDensity)
+
+
+@every_density
+def test_samples_are_single_precision_and_repeatable(part: type) -> None:
+    data = example(part, DENSITIES)
+    x = data.sample(50, generator(12))
+    assert x.shape == (50, *data.shape)
+    assert x.dtype == torch.float32
+    assert torch.equal(x, data.sample(50, generator(12)))
+    assert not torch.equal(x, data.sample(50, generator(13)))
+    assert data.local_scales.shape == data.shape
+    assert data.narrowest_scale == float(data.local_scales.min()) > 0
+
+
+@every_density
+def test_density_entropy_and_sampler_are_of_one_law(part: type) -> None:
+    data = example(part, DENSITIES)
+    x = data.sample(20_000, generator(14))
+    log_p = data.log_prob(x)
+    assert log_p.shape == (20_000,)
+    assert log_p.dtype == torch.float64
+    assert not log_p.requires_grad
+    assert_mean(-log_p, data.entropy)
+    assert data.energy.log_z is not None
+    assert float((x.abs() > data.box).any(1).double().mean()) < 1e-3
+    # The score has mean zero under the law that it belongs to, by parts.
+    leaf = x.double().requires_grad_(True)
+    (score,) = torch.autograd.grad(data.energy(leaf).sum(), leaf)
+    for k in range(score.shape[1]):
+        assert_mean(score[:, k], 0.0)
+
+
+# Schedules
+
+every_step_schedule = every(coldness.kernels, StepSchedule)
+every_schedule = every(coldness.schedules, Schedule)
+
+
+@every_step_schedule
+def test_step_schedules_give_positive_factors(part: type) -> None:
+    schedule = example(part, STEP_SCHEDULES)
+    for steps in (0, 1, 7):
+        factors = schedule.factors(steps)
+        assert factors.shape == (steps,)
+        assert factors.dtype == torch.float64
+        assert bool((factors > 0).all())
+    assert schedule == example(part, STEP_SCHEDULES)
+
+
+@every_schedule
+def test_schedules_are_values_that_give_numbers(part: type) -> None:
+    schedule = example(part, SCHEDULES)
+    for n in (1, 2, 10):
+        for t in range(n):
+            value = schedule.at(t, n)
+            assert isinstance(value, float)
+            assert 0 < value <= 2
+    assert schedule == example(part, SCHEDULES)
+    assert pickle.loads(pickle.dumps(schedule)) == schedule
+
+
+# Terms
+
+
+@every(coldness.objectives, Term)
+def test_terms_are_numbers_with_a_gradient(part: type) -> None:
+    term, energy = example(part, TERMS), ENERGIES[ScalarEnergy]().double()
+    x_data, x_model = normal(5, 2), normal(3, 2, seed=15)
+    loss = term(Batch(energy, x_data, x_model, energy(x_data), energy(x_model)))
+    assert loss.shape == ()
+    loss.backward()
+    assert any(p.grad is not None and bool(p.grad.any()) for p in energy.parameters())
