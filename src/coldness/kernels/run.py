@@ -6,8 +6,8 @@ whether it is compiled or not, so compiled and eager chains agree up to rounding
 read back to the host before the caller asks for it.
 
 Compilation takes 10 to 30 s the first time. The result is kept per potential, kernel and shape in
-the process, and on disk between runs (`coldness/__init__.py` says where). Where it fails (no C++ compiler, a network that cannot be
-traced), one line says so and the chain runs eagerly.
+the process, and on disk between runs (`coldness/__init__.py` says where). Where it fails (no C++
+compiler, a network that cannot be traced), one line says so and the chain runs eagerly.
 """
 
 from __future__ import annotations
