@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from small import QUICK
 
 import coldness
 from coldness.cli import demo
 from coldness.cli.main import COMMANDS, main
 from coldness.training.recipe import resolve
+from small import QUICK
 
 SMALL = [*QUICK, "--batch_size=16", "--sources.0.steps=3", "--checkpoint_every=100"]
 KEYS = {
@@ -34,7 +34,9 @@ KEYS = {
 
 
 def train(out: Path, *more: str, iterations: int = 30) -> int:
-    return main(["train", "mixture2d", "--out", str(out), f"--iterations={iterations}", *SMALL, *more])
+    return main(
+        ["train", "mixture2d", "--out", str(out), f"--iterations={iterations}", *SMALL, *more]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +101,9 @@ def test_sample_writes_x_and_its_potential(run: Path, tmp_path: Path) -> None:
     assert np.array_equal(np.load(out)["x"], np.load(again)["x"])
 
 
-def test_report_of_several_runs(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_of_several_runs(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "both.html"
     assert main(["report", str(run), str(run), "--out", str(out)]) == 0
     assert out.stat().st_size > 10_000
@@ -122,7 +126,13 @@ def test_demo(
 def test_doctor_states_the_temperature(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "mixture2d"]) == 0
     text = capsys.readouterr().out
-    for wanted in ("coldness 800", "h = 0.00125", "drift 1 on E", "noise 0.05", "0.333 of the data"):
+    for wanted in (
+        "coldness 800",
+        "h = 0.00125",
+        "drift 1 on E",
+        "noise 0.05",
+        "0.333 of the data",
+    ):
         assert wanted in text
     assert main(["doctor", "rings10d", "--preconditioner=none"]) == 0
     assert "exceeds the data's narrowest scale" in capsys.readouterr().out.replace("\n", " ")
@@ -154,7 +164,9 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--contrast.beta" in capsys.readouterr().out
 
 
-def test_bad_words_get_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_words_get_one_line(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "new"
     words = ["train", "mixture2d", "--out", str(out)]
     assert "no command" in refused(capsys, ["trian"])
@@ -165,7 +177,9 @@ def test_bad_words_get_one_line(run: Path, tmp_path: Path, capsys: pytest.Captur
     assert not out.exists()
     assert "holds no run" in refused(capsys, ["evaluate", str(tmp_path)])
     assert "holds no run" in refused(capsys, ["report", str(tmp_path)])
-    assert "holds no run" in refused(capsys, ["sample", str(tmp_path), "--out", str(tmp_path / "x")])
+    assert "holds no run" in refused(
+        capsys, ["sample", str(tmp_path), "--out", str(tmp_path / "x")]
+    )
     assert "--n must be" in refused(capsys, ["sample", str(run), "--n=0"])
     assert "no folder" in refused(capsys, ["sample", str(run), "--out", "no/such/x.npz"])
     assert "samples >= 2" in refused(capsys, ["evaluate", str(run), "--samples=1"])
@@ -193,7 +207,9 @@ def test_folders_that_are_not_ours_are_left_alone(
     assert "exclude each other" in refused(capsys, both)
 
 
-def test_broken_runs_get_one_line(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_broken_runs_get_one_line(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(run, broken)
     weights = broken / "model.safetensors"
@@ -220,7 +236,9 @@ def test_overwrite_replaces_and_resume_continues(
     assert "resuming at iteration 20" in capsys.readouterr().err
     assert (out / "model.safetensors").read_bytes() == (run / "model.safetensors").read_bytes()
     capsys.readouterr()
-    line = refused(capsys, ["train", "mixture2d", "--out", str(out), "--resume", "--contrast.beta=0"])
+    line = refused(
+        capsys, ["train", "mixture2d", "--out", str(out), "--resume", "--contrast.beta=0"]
+    )
     assert "contrast" in line
     assert "of mixture2d, not of rings2d" in refused(
         capsys, ["train", "rings2d", "--out", str(out), "--resume"]
@@ -231,7 +249,9 @@ def test_overwrite_replaces_and_resume_continues(
     assert json.loads((out / "metrics.json").read_text())["iterations"] == 2
 
 
-def test_divergence_has_its_own_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_divergence_has_its_own_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert train(tmp_path / "a", "--optimiser.lr=1e30") == 3
     assert "diverged at iteration" in capsys.readouterr().err
 

@@ -6,11 +6,11 @@ import math
 
 import pytest
 import torch
-from small import settings
 
 from coldness.data import Mixture2D, Rings2D
 from coldness.energies import Gaussian, GaussianMixture
 from coldness.evaluation import compare_on_grid, energy_distance, evaluate
+from small import settings
 
 
 @pytest.mark.parametrize("data", [Mixture2D(), Mixture2D(equal_weights=True), Rings2D()])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small import QUICK
 
 from coldness.chains import Bank
 from coldness.energies import ScalarEnergy
@@ -13,6 +12,7 @@ from coldness.kernels import HMC, MALA
 from coldness.schedules import Linear
 from coldness.training import Training
 from coldness.training.recipe import RecipeError, find, packaged, resolve
+from small import QUICK
 
 
 @pytest.mark.parametrize("name", packaged())

@@ -105,8 +105,8 @@ def test_chunks_are_bounded_by_noise_and_layers(monkeypatch: pytest.MonkeyPatch)
     seen.clear()
     monkeypatch.setattr(module, "LAYERS_PER_CHUNK", 130)
     deep = ScalarEnergy(MLP(2, (3,) * 20))
-    run(Langevin(0.1), deep, torch.zeros(1, 2), steps=8, generator=generator())
-    assert seen == [3, 3, 2]  # 130 // 42: 41 layers and the coordinates
+    run(Langevin(0.1), deep, torch.zeros(1, 2), steps=9, generator=generator())
+    assert seen == [3, 3, 3]  # 130 // 42: 41 layers and the coordinates
 
 
 # The network

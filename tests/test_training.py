@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from small import same, settings, trained
 
 from coldness.training import Diverged, Interrupted, Training, fit
 from coldness.training.checkpoint import BadFile, load_checkpoint
 from coldness.training.ema import MovingAverage
 from coldness.training.log import MetricsLog, read_metrics
+from small import same, settings, trained
 
 RUNS = {
     "short-run": ("mixture2d",),
@@ -135,7 +135,12 @@ def test_several_sources_have_figures_of_their_own(tmp_path: Path) -> None:
 
 
 def test_learning_rate_follows_its_schedule(tmp_path: Path) -> None:
-    over = ("--learning_rate=Geometric", "--learning_rate.rate=0.9", "--learning_rate.floor=0.5")
+    over = [
+        "--optimiser.lr=1e-4",
+        "--learning_rate=Geometric",
+        "--learning_rate.rate=0.9",
+        "--learning_rate.floor=0.5",
+    ]
     trained(tmp_path, "mixture2d", *over)
     rates = read_metrics(tmp_path / "metrics.csv")["learning_rate"]
     assert rates[:2] == pytest.approx([1e-4, 0.9e-4])

@@ -52,8 +52,12 @@ class Bank(Start):
         self.x = torch.empty(0)
         self.age = torch.empty(0, dtype=torch.int64)
 
+    @property
+    def from_noise(self) -> bool:
+        return self.initial.from_noise
+
     def prepare(self, x_data: Tensor, at: Coordinates, generator: torch.Generator) -> None:
-        self.x = self.initial.fresh(self.capacity, x_data, at, generator)
+        self.x = self.initial.fresh(self.capacity, x_data, at, generator).clone()
         self.age = torch.zeros(self.capacity, dtype=torch.int64, device=x_data.device)
 
     def fresh(

@@ -7,7 +7,6 @@ checkpoints hold.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -21,8 +20,10 @@ class Start(ABC):
     Shapes: x_data (N, ...); starts (count, ...), of the dtype and on the device of x_data.
     """
 
-    from_noise: ClassVar[bool] = True
-    """Whether `fresh` chains begin without data, so that what they reach was generated."""
+    @property
+    def from_noise(self) -> bool:
+        """Whether `fresh` chains begin without data, so that what they reach was generated."""
+        return True
 
     def prepare(  # noqa: B027 - most starts have no state
         self, x_data: Tensor, at: Coordinates, generator: torch.Generator

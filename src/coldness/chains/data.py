@@ -12,7 +12,6 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -25,7 +24,9 @@ from coldness.energies.coordinates import Coordinates
 class DataStart(Start):
     """The first `count` examples of the batch; a larger count repeats it."""
 
-    from_noise: ClassVar[bool] = False
+    @property
+    def from_noise(self) -> bool:
+        return False
 
     def fresh(
         self, count: int, x_data: Tensor, at: Coordinates, generator: torch.Generator

@@ -80,6 +80,7 @@ class Tempered(Energy):
     def __init__(self, part: Energy, tempering: float) -> None:
         super().__init__(coldness=tempering * part.coldness)
         self.part = part
+        self.coordinates = part.coordinates
 
     def energy(self, x: Tensor) -> Tensor:
         return self.part.energy(x)

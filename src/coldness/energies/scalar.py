@@ -39,7 +39,7 @@ class ScalarEnergy(Energy):
 
     def energy(self, x: Tensor) -> Tensor:
         y = self.coordinates.whiten(x)
-        energy = self.net(y).flatten(0)
+        energy = self.net(y).reshape(len(x))
         if self.reference_std is None:
             return energy
         reference = y.flatten(1).square().sum(1) / (2 * self.reference_std**2)

@@ -59,10 +59,11 @@ class Langevin(Kernel):
     ) -> tuple[State, Info]:
         (x,), (xi,) = state, noise
         potential, gradient = field(x)
+        force = gradient
         if self.clip_gradient is not None:
             norm = gradient.flatten(1).norm(dim=1).reshape(-1, *[1] * (x.dim() - 1))
-            gradient = gradient * (self.clip_gradient / norm).clamp(max=1)
-        x = x + at.push((2 * h).sqrt() * xi - h * at.pull(gradient))
+            force = gradient * (self.clip_gradient / norm).clamp(max=1)
+        x = x + at.push((2 * h).sqrt() * xi - h * at.pull(force))
         if self.clamp is not None:
             x = x.clamp(*self.clamp)
         return (x,), Info(potential, gradient, torch.ones_like(potential))

@@ -94,6 +94,8 @@ def run(
         raise ValueError(f"steps must be >= 0, got {steps}")
     if adaptation is not None and not kernel.adjusted:
         raise ValueError(f"{type(kernel).__name__} refuses no moves: no acceptance to adapt to")
+    if adaptation is not None and not isinstance(schedule, ConstantSteps | None):
+        raise ValueError("a step that is adapted cannot follow a schedule too")
     at = coordinates or getattr(potential, "coordinates", None) or Coordinates()
     h = kernel.step_size if step_size is None else step_size
     schedule = schedule or ConstantSteps()
@@ -233,7 +235,7 @@ def _chunk_length(kernel: Kernel, modules: list[nn.Module], x: Tensor, steps: in
     layers = max(1, sum(1 for m in modules if not m._modules))
     unroll = LAYERS_PER_CHUNK // (layers * kernel.gradients_per_step)
     longest = max(1, min(LARGEST_UNROLL, unroll, NOISE_PER_CHUNK // max(x.numel(), 1), steps))
-    near = range(longest, (longest - 1) // 2, -1)
+    near = range(longest, longest // 2, -1)
     return next((k for k in near if steps % k == 0), longest)
 
 
@@ -251,8 +253,10 @@ def _compiled_chunk(
 ) -> Callable[..., Any]:
     """The compiled chunk for this potential, kernel and shape, made on first use."""
     x = state[0]
-    of_potential = _compiled.setdefault(potential, {})
-    key = (kernel, adaptation, trace, size, h_dim, x.shape, x.dtype, x.device)
+    # A bound method is made anew at every access; the object that it belongs to lasts.
+    of_potential = _compiled.setdefault(getattr(potential, "__self__", potential), {})
+    method = getattr(potential, "__func__", None)
+    key = (method, kernel, adaptation, trace, size, h_dim, x.shape, x.dtype, x.device)
     if key not in of_potential:
         of_potential[key] = _first_call(of_potential, key, x)
     return of_potential[key]
@@ -266,12 +270,12 @@ def _first_call(
     name = f"chunk_{len(of_potential)}"
     function = types.FunctionType(_chunk.__code__.replace(co_name=name), _chunk.__globals__, name)
     options: dict[str, Any] = {"cpp_wrapper": True} if x.device.type == "cpu" else {}
-    compiled = torch.compile(function, fullgraph=True, dynamic=False, options=options)
 
     def first(*arguments: Any) -> Any:
         log.info("compiling the chain for %s (10 to 30 s, once per shape) ...", tuple(x.shape))
         begin = time.perf_counter()
         try:
+            compiled = torch.compile(function, fullgraph=True, dynamic=False, options=options)
             result = compiled(*arguments)
         except Exception as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
@@ -283,4 +287,3 @@ def _first_call(
         return result
 
     return first
-

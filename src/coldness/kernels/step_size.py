@@ -26,7 +26,7 @@ from torch import Tensor
 
 
 class StepSchedule(ABC):
-    """How the step changes along one chain."""
+    """How the step changes along one chain; frozen, since `run` remembers the factors."""
 
     @abstractmethod
     def factors(self, steps: int) -> Tensor:
