@@ -21,7 +21,13 @@ from coldness.cli.main import COMMANDS, main
 from coldness.training.recipe import resolve
 from small import QUICK
 
-SMALL = [*QUICK, "--batch_size=16", "--sources.0.steps=3", "--checkpoint_every=100"]
+SMALL = [
+    *QUICK,
+    "--batch_size=16",
+    "--sources.0.steps=3",
+    "--checkpoint_every=100",
+    "--learning_rate=1",  # no schedule, so that a shorter run is the beginning of a longer one
+]
 KEYS = {
     "kl",
     "reverse_kl",
