@@ -235,7 +235,7 @@ def _chunk_length(kernel: Kernel, modules: list[nn.Module], x: Tensor, steps: in
     layers = max(1, sum(1 for m in modules if not m._modules))
     unroll = LAYERS_PER_CHUNK // (layers * kernel.gradients_per_step)
     longest = max(1, min(LARGEST_UNROLL, unroll, NOISE_PER_CHUNK // max(x.numel(), 1), steps))
-    near = range(longest, longest // 2, -1)
+    near = range(longest, max(longest // 2 - 1, 1), -1)
     return next((k for k in near if steps % k == 0), longest)
 
 
