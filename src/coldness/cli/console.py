@@ -22,7 +22,7 @@ from rich.progress import (
 from coldness.training.log import Row
 
 # Everything people read while they wait goes to stderr; results go to stdout.
-console = Console(stderr=True, highlight=False)
+console = Console(stderr=True, highlight=False, soft_wrap=True)
 output = Console(highlight=False, soft_wrap=True)
 
 
@@ -56,9 +56,8 @@ def training_bar(iterations: int, done: int = 0) -> Iterator[TrainingBar]:
     """A bar for a run of that many iterations."""
     columns = (
         TextColumn("[bold]{task.description}"),
-        BarColumn(bar_width=24),
+        BarColumn(bar_width=12),
         MofNCompleteColumn(),
-        TimeElapsedColumn(),
         TextColumn("eta"),
         TimeRemainingColumn(),
         TextColumn("{task.fields[figures]}"),
