@@ -5,36 +5,26 @@ generator, and passed in; the chunk itself is a pure function of tensors. It is 
 whether it is compiled or not, so compiled and eager chains agree up to rounding, and nothing is
 read back to the host before the caller asks for it.
 
-Compilation takes 10 to 30 s the first time. The result is kept per potential, kernel and shape in
-the process, and on disk between runs (`coldness/__init__.py` says where). Where it fails (no C++
-compiler, a network that cannot be traced), one line says so and the chain runs eagerly.
+Whether a chain is worth compiling, and what happens where it cannot be, is in compilation.py.
 """
 
 from __future__ import annotations
 
-import logging
-import time
-import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from coldness.energies.coordinates import Coordinates
 from coldness.kernels.base import Kernel, State
+from coldness.kernels.compilation import compiled_for
 from coldness.kernels.step_size import ConstantSteps, DualAveraging, StepSchedule
 
-log = logging.getLogger("coldness")
-
 Potential = Callable[[Tensor], Tensor]
-
-STEPS_THAT_EARN_COMPILATION = 20_000
-"""About 15 s of compilation at the 0.4 ms a step that it saves on a small network, and a half."""
 
 LARGEST_UNROLL = 20
 LAYERS_PER_CHUNK = 200
@@ -120,9 +110,8 @@ def run(
             noise = kernel.draw(size, x, generator)
             chunk: Callable[..., Any] = _chunk
             if compiled:
-                chunk = _compiled_chunk(
-                    kernel, potential, adaptation, state, trace, size, h_of_step.dim()
-                )
+                key = (kernel, adaptation, trace, size, h_of_step.dim())
+                chunk = compiled_for(potential, _chunk, key, x)
             state, adapting, norm, acceptance, trail = chunk(
                 kernel, potential, at, adaptation, trace,
                 state, noise, h_of_step[first : first + size], t, adapting,
@@ -138,11 +127,6 @@ def run(
         potentials=torch.cat(traces) if trace and steps else None,
         step_size=adapting[3].exp() if adapting else None,
     )
-
-
-def worth_compiling(total_steps: int) -> bool:
-    """Whether that many steps, over all calls of one shape, earn the time of compilation back."""
-    return total_steps >= STEPS_THAT_EARN_COMPILATION
 
 
 def _chunk(
@@ -237,53 +221,3 @@ def _chunk_length(kernel: Kernel, modules: list[nn.Module], x: Tensor, steps: in
     longest = max(1, min(LARGEST_UNROLL, unroll, NOISE_PER_CHUNK // max(x.numel(), 1), steps))
     near = range(longest, max(longest // 2 - 1, 1), -1)
     return next((k for k in near if steps % k == 0), longest)
-
-
-_compiled: WeakKeyDictionary[Any, dict[Any, Callable[..., Any]]] = WeakKeyDictionary()
-
-
-def _compiled_chunk(
-    kernel: Kernel,
-    potential: Potential,
-    adaptation: DualAveraging | None,
-    state: State,
-    trace: bool,
-    size: int,
-    h_dim: int,
-) -> Callable[..., Any]:
-    """The compiled chunk for this potential, kernel and shape, made on first use."""
-    x = state[0]
-    # A bound method is made anew at every access; the object that it belongs to lasts.
-    of_potential = _compiled.setdefault(getattr(potential, "__self__", potential), {})
-    method = getattr(potential, "__func__", None)
-    key = (method, kernel, adaptation, trace, size, h_dim, x.shape, x.dtype, x.device)
-    if key not in of_potential:
-        of_potential[key] = _first_call(of_potential, key, x)
-    return of_potential[key]
-
-
-def _first_call(
-    of_potential: dict[Any, Callable[..., Any]], key: Any, x: Tensor
-) -> Callable[..., Any]:
-    """Compiles when called, and puts what came of it (compiled or eager) in its own place."""
-    # A code object of its own: torch.compile counts recompilations per code object.
-    name = f"chunk_{len(of_potential)}"
-    function = types.FunctionType(_chunk.__code__.replace(co_name=name), _chunk.__globals__, name)
-    options: dict[str, Any] = {"cpp_wrapper": True} if x.device.type == "cpu" else {}
-
-    def first(*arguments: Any) -> Any:
-        log.info("compiling the chain for %s (10 to 30 s, once per shape) ...", tuple(x.shape))
-        begin = time.perf_counter()
-        try:
-            compiled = torch.compile(function, fullgraph=True, dynamic=False, options=options)
-            result = compiled(*arguments)
-        except Exception as error:
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
-            log.warning("no compiled chain (%s: %s); running eagerly", type(error).__name__, reason)
-            of_potential[key] = _chunk
-            return _chunk(*arguments)
-        log.info("compiled in %.1f s", time.perf_counter() - begin)
-        of_potential[key] = compiled
-        return result
-
-    return first
