@@ -213,6 +213,64 @@ def test_folders_that_are_not_ours_are_left_alone(
     assert "exclude each other" in refused(capsys, both)
 
 
+UNFIT = [
+    ["--energy.net.inputs=3"],
+    ["--sources.0.start.mean=[1,2,3]"],
+    ["--sources.0.start=Bank", "--sources.0.start.capacity=10"],
+    ["--optimiser=LBFGS", "--optimiser.lr=1"],
+    ["--optimiser.lr=-1"],
+    ["--contrast.variant=true_objective", "--batch_size=1"],
+    ["--sources.0.step_scale=Linear", "--sources.0.step_scale={start: -1, end: 1}"],
+    ["--energy={class_path: Sum, init_args: {parts: []}}"],
+]
+
+
+@pytest.mark.parametrize("overrides", UNFIT, ids=lambda words: words[0])
+def test_settings_that_cannot_run_cost_nothing(
+    overrides: list[str], run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are found out before anything is written or deleted."""
+    before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+    words = ["train", "mixture2d", "--compile=never", *overrides]
+    refused(capsys, [*words, "--out", str(run), "--overwrite"])
+    assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
+    refused(capsys, [*words, "--out", str(tmp_path / "new")])
+    assert not (tmp_path / "new").exists()
+
+
+def test_chains_that_leave_the_finite_numbers_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A reference this narrow makes long chains unstable: no figure, no NaN, the verdict no."""
+    out = tmp_path / "a"
+    assert train(out, "--energy.reference_std=0.01", "--evaluation.long_steps=400") == 0
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics["lost_chains_long"] == 50
+    assert "energy_distance_long" not in metrics
+    assert "left the finite numbers" in capsys.readouterr().err
+
+
+def test_files_that_are_not_ours_are_left_alone(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights = run / "model.safetensors"
+    before = weights.read_bytes()
+    line = refused(capsys, ["sample", str(run), "--out", str(weights), "--overwrite"])
+    assert ".npz" in line
+    assert weights.read_bytes() == before
+    page = tmp_path / "report.html"
+    page.write_text("mine")
+    assert "nothing was written" in refused(capsys, ["demo", "--out", str(tmp_path)])
+    assert page.read_text() == "mine"
+
+
+def test_resuming_with_more_iterations_is_recorded(tmp_path: Path) -> None:
+    out = tmp_path / "a"
+    assert train(out, iterations=5) == 0
+    assert train(out, "--resume", iterations=8) == 0
+    assert yaml.safe_load((out / "config.yaml").read_text())["iterations"] == 8
+
+
 def test_broken_runs_get_one_line(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -43,6 +43,10 @@ def test_drift_and_noise_become_coldness_and_step() -> None:
     settings = resolve(find("mixture2d"))[0].settings
     assert settings.energy.coldness == 800.0
     assert settings.sources[0].kernel.step_size == 0.00125
+    leapfrog = resolve(find("mixture2d"), ["--sources.0.kernel=HMC", "--temperature.noise=5e-2"])
+    kernel = leapfrog[0].settings.sources[0].kernel
+    assert kernel.step_size == 0.05
+    assert kernel.langevin_step == pytest.approx(0.00125)
 
 
 def test_overrides() -> None:
@@ -64,7 +68,7 @@ def test_overrides() -> None:
     )[0].settings
     source = settings.sources[0]
     assert settings.contrast.beta == Linear(0.0, 0.5)
-    assert source.kernel == HMC(step_size=0.005, leapfrog_steps=3)
+    assert source.kernel == HMC(step_size=0.1, leapfrog_steps=3)
     assert isinstance(source.start, Bank)
     assert source.start.capacity == 50
     assert isinstance(settings.energy, ScalarEnergy)
@@ -103,6 +107,14 @@ BAD = {
     "threads": (["--threads=0"], "threads must be >= 1"),
     "evaluation": (["--evaluation.samples=1"], "samples >= 2"),
     "code from elsewhere": (["--energy.net=os.path"], "--allow-imports"),
+    "code in a list": (["--terms=[{class_path: os.path}]"], "--allow-imports"),
+    "another file": (["--config=other.yaml"], "no option --config"),
+    "unreadable": (["--sources.0.steps={"], "cannot be read"),
+    "odd grid": (["--evaluation.grid=41"], "even"),
+    "radius": (["--data.radius=-1"], "radius must be > 0"),
+    "step scale": (["--sources.0.step_scale=0"], "step_scale must be > 0"),
+    "learning rate": (["--learning_rate=-1"], "learning_rate must be >= 0"),
+    "data noise": (["--data_noise=-1"], "data_noise must be >= 0"),
 }
 
 
@@ -126,6 +138,13 @@ FILES = {
     "no class": ("{temperature: {drift: 1, noise: 1}, energy: 3}", "must name a class"),
     "import": ("{data: subprocess.Popen}", "--allow-imports"),
     "hidden import": ("{terms: [{class_path: http.server.HTTPServer}]}", "--allow-imports"),
+    "mapping in quotes": ("{data: '{class_path: evil.Evil}'}", "--allow-imports"),
+    "JSON in quotes": ("""{data: '{"class_path": "evil.Evil"}'}""", "--allow-imports"),
+    "list in quotes": ("{sources: '[{start: evil.Evil}]'}", "--allow-imports"),
+    "nested in quotes": ('{contrast: "{beta: {class_path: evil.X}}"}', "--allow-imports"),
+    "another file": ("{contrast: /tmp/sub.yaml}", "--allow-imports"),
+    "config key": ("{config: /tmp/evil.yaml}", "no key 'config'"),
+    "letters of other alphabets": ("{data: évil.Evil}", "--allow-imports"),
 }  # fmt: skip
 
 

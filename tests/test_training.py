@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from coldness.energies import Tempered
+from coldness.seeds import generators
 from coldness.training import Diverged, Interrupted, Training, fit
 from coldness.training.checkpoint import BadFile, load_checkpoint
 from coldness.training.ema import MovingAverage
@@ -74,6 +76,23 @@ def test_one_seed_one_result(tmp_path: Path) -> None:
     other = trained(tmp_path / "c", "mixture2d", "--seed=1")
     assert same(first.weights(), again.weights())
     assert not same(first.weights(), other.weights())
+
+
+def test_data_weights_and_chains_have_streams_of_their_own() -> None:
+    """With one seed for all, noise starts would repeat the numbers that the data was made of."""
+    of_data, of_chains = generators(3)
+    assert not torch.equal(torch.randn(5, generator=of_data), torch.randn(5, generator=of_chains))
+    again, _ = generators(3)
+    again.manual_seed(again.initial_seed())
+    other, _ = generators(4)
+    assert again.initial_seed() == of_data.initial_seed() != other.initial_seed()
+
+
+def test_a_preconditioner_needs_a_plain_energy() -> None:
+    given = settings("mixture2d", "--preconditioner=diagonal")
+    given.energy = Tempered(given.energy, 0.5)
+    with pytest.raises(ValueError, match="made of others"):
+        Training(given)
 
 
 def test_making_parts_leaves_the_global_generator_alone() -> None:
@@ -177,6 +196,8 @@ def test_divergence_raises_with_its_figures_and_saves_nothing(tmp_path: Path) ->
     assert "d" in caught.value.figures
     assert 0 <= caught.value.iteration < 10
     assert not (tmp_path / "checkpoints" / "last.ckpt").exists()
+    logged = read_metrics(tmp_path / "metrics.csv")
+    assert len(logged["iteration"]) > caught.value.iteration  # the evidence is kept
 
 
 def test_interruption_saves_and_can_be_resumed(tmp_path: Path) -> None:

@@ -53,6 +53,8 @@ class Source:
             raise ValueError(f"steps must be >= 0, got {self.steps}")
         if self.count is not None and self.count < 1:
             raise ValueError(f"count must be >= 1, got {self.count}")
+        if isinstance(self.step_scale, (int, float)) and not self.step_scale > 0:
+            raise ValueError(f"step_scale must be > 0, got {self.step_scale}")
         if not self.weight > 0:
             raise ValueError(f"weight must be > 0, got {self.weight}")
 
@@ -119,6 +121,8 @@ class Source:
         step_scale: float,
         compiled: bool,
     ) -> Chains:
+        if not step_scale > 0:
+            raise ValueError(f"step_scale must stay > 0, but its schedule gives {step_scale}")
         return run(
             self.kernel,
             energy,

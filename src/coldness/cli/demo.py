@@ -32,6 +32,8 @@ def main(words: list[str]) -> int:
     page = out / "report.html"
     if not given.overwrite and any(folder.holds_run() for folder in folders.values()):
         raise FolderError(f"{out} already holds a demo: --overwrite makes it anew")
+    if page.exists() and not any(folder.holds_run() for folder in folders.values()):
+        raise FolderError(f"{page} is there already and of no demo; nothing was written")
     show_log_lines()
     for beta, folder in folders.items():
         overrides = ["--contrast.beta", beta, "--iterations", str(given.iterations)]

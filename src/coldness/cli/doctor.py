@@ -8,6 +8,7 @@ steep the untrained energy is. Fields can be overridden as in `coldness train`.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from jsonargparse import ArgumentParser
@@ -16,7 +17,6 @@ from coldness.chains import Source
 from coldness.cli.console import output
 from coldness.data import KnownDensity
 from coldness.energies import DriftNoise
-from coldness.kernels import HMC
 from coldness.schedules import value_at
 from coldness.training import Settings, Training
 from coldness.training.recipe import settings_parser
@@ -96,7 +96,7 @@ def warning_lines(settings: Settings) -> Iterator[str]:
 def steepness_lines(settings: Settings) -> Iterator[str]:
     """How the drift of the untrained energy compares with the noise, measured on chains."""
     training = Training(settings)
-    generator = torch.Generator(training.fabric.device).manual_seed(settings.seed)
+    generator = training.chain_generator
     x = settings.data.sample(256, training.data_generator).to(training.fabric.device)
     for k, source in enumerate(settings.sources):
         chains = source.sample(training.energy, x, 256, generator)
@@ -109,9 +109,10 @@ def steepness_lines(settings: Settings) -> Iterator[str]:
 
 
 def _step(settings: Settings, source: Source) -> tuple[float, DriftNoise]:
-    """h of a source at the start of training, and its pair; a leapfrog step e is h = e^2 / 2."""
-    h = source.kernel.step_size * value_at(source.step_scale, 0, settings.iterations)
-    h = h**2 / 2 if isinstance(source.kernel, HMC) else h
+    """Largest h of a source at the start of training, and the pair that it amounts to."""
+    factors = source.step_schedule.factors(max(source.steps, 1))
+    scale = value_at(source.step_scale, 0, settings.iterations) * float(factors.max())
+    h = replace(source.kernel, step_size=source.kernel.step_size * scale).langevin_step
     return h, DriftNoise.of(h, settings.energy.coldness)
 
 

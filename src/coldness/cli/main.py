@@ -34,19 +34,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if words[0] not in COMMANDS:
         return _refuse(f"no command {words[0]!r}; there are {', '.join(COMMANDS)}")
-    # Imported only now: --help and --version should not wait for PyTorch.
-    run: Callable[[list[str]], int] = import_module(f"coldness.cli.{words[0]}").main
-    from coldness.training.guard import Diverged
-    from coldness.training.loop import Interrupted
-
     try:
+        # Imported only now: --help and --version should not wait for PyTorch.
+        run: Callable[[list[str]], int] = import_module(f"coldness.cli.{words[0]}").main
         return run(words[1:])
-    except Diverged as error:
+    except RuntimeError as error:
+        code: int | None = getattr(error, "exit_code", None)  # of Diverged and Interrupted
+        if code is None:
+            raise
         print(f"coldness: {error}", file=sys.stderr)
-        return 3
-    except Interrupted as error:
-        print(f"coldness: {error}; --resume goes on from there", file=sys.stderr)
-        return 130
+        return code
     except KeyboardInterrupt:
         print("coldness: interrupted", file=sys.stderr)
         return 130

@@ -15,6 +15,7 @@ from jsonargparse import ArgumentParser
 from coldness.cli.console import output, show_log_lines, stages
 from coldness.kernels import worth_compiling
 from coldness.schedules import value_at
+from coldness.seeds import generators
 from coldness.training.checkpoint import write_atomically
 from coldness.training.folder import FolderError, RunFolder
 
@@ -40,6 +41,8 @@ def main(words: list[str]) -> int:
     if given.n < 1 or (given.steps is not None and given.steps < 0):
         raise ValueError("--n must be >= 1 and --steps >= 0")
     out = Path(given.out)
+    if out.suffix != ".npz" or out.is_dir():
+        raise FolderError(f"--out must name a file that ends in .npz, got {out}")
     if out.exists() and not given.overwrite:
         raise FolderError(f"{out} exists: --overwrite replaces it")
     if not out.parent.is_dir():
@@ -49,8 +52,8 @@ def main(words: list[str]) -> int:
     settings.use_threads()
     energy, source = settings.energy, settings.sources[0]
     steps = source.steps if given.steps is None else given.steps
-    generator = torch.Generator().manual_seed(given.seed)
-    x_data = settings.data.sample(EXAMPLES_FOR_SCALE, generator)
+    of_data, generator = generators(given.seed)
+    x_data = settings.data.sample(EXAMPLES_FOR_SCALE, of_data)
     scale = value_at(source.step_scale, settings.iterations - 1, settings.iterations)
     with stages("sample") as stage:
         stage(f"{given.n} chains of {steps} steps")

@@ -58,7 +58,8 @@ def read_recipe(words: list[str], parser: ArgumentParser) -> tuple[Resolved, Nam
         raise RecipeError("name a recipe first, such as mixture2d; see `coldness recipes`")
     recipe, overrides = words[place], words[:place] + words[place + 1 :]
     path, out = find(recipe), _value(words, "--out")
-    if "--resume" in words and out and RunFolder(Path(out)).holds_run():
+    out = out or f"runs/{Path(recipe).stem}-{_value(words, '--seed') or 0}"
+    if "--resume" in words and RunFolder(Path(out)).holds_run():
         folder = RunFolder(Path(out))
         if folder.recipe() != recipe:
             raise FolderError(f"{out} holds a run of {folder.recipe()}, not of {recipe}")
@@ -78,14 +79,19 @@ def train(
     """Trains into the folder `out`; gives the figures that go into metrics.json."""
     if resume and overwrite:
         raise FolderError("--resume and --overwrite exclude each other")
-    folder = RunFolder(out)
-    folder.open_for(resume, overwrite)
-    settings = resolved.settings
+    folder, settings = RunFolder(out), resolved.settings
+    folder.check_for(resume, overwrite)
     if resume:
         _check_same(folder, resolved)
-    else:
-        command = shlex.join(["coldness", "train", *words])
-        folder.save_config(resolved.text, recipe, command)
+    try:
+        Training.check(settings)
+    except Exception as error:  # whatever a part raises, it is the settings that do not fit
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise RecipeError(f"these settings do not run: {line}") from error
+    # Nothing has been written so far.
+    folder.open(overwrite)
+    command = folder.command() if resume else shlex.join(["coldness", "train", *words])
+    folder.save_config(resolved.text, recipe, command)
     console.print(f"[bold]{recipe}[/] into {out}, seed {settings.seed}")
     print_temperature(settings)
     training = Training(settings)

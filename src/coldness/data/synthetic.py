@@ -50,6 +50,8 @@ class Mixture2D(KnownDensity):
         radius: float = 1.0,
         std: float = 0.15,
     ) -> None:
+        if not radius > 0:
+            raise ValueError(f"radius must be > 0, got {radius}")
         angles = [2 * math.pi * k / 8 for k in range(8)]
         means = [[radius * math.cos(a), radius * math.sin(a)] for a in angles]
         self.energy = GaussianMixture(means, std, None if equal_weights else weights)

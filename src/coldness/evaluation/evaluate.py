@@ -16,6 +16,7 @@ from coldness.data import KnownDensity
 from coldness.evaluation.density import compare_on_grid
 from coldness.evaluation.samples import energy_distance
 from coldness.schedules import value_at
+from coldness.seeds import generators
 from coldness.training.settings import Settings
 
 FLOOR_DRAWS = 4
@@ -33,8 +34,7 @@ def evaluate(
     how, energy, data = settings.evaluation, settings.energy, settings.data
     source = settings.sources[0]
     device = next(energy.parameters(), torch.empty(0)).device
-    of_data = torch.Generator().manual_seed(how.seed)
-    of_chains = torch.Generator(device).manual_seed(how.seed)
+    of_data, of_chains = generators(how.seed, device)
     figures: dict[str, float] = {}
     arrays: dict[str, Tensor] = {}
 
@@ -57,8 +57,12 @@ def evaluate(
         chains = source.sample(
             energy, starts, how.samples, of_chains, steps=steps, step_scale=step_scale
         )
-        arrays[f"x_{name}"] = chains.x.cpu()
-        figures[f"energy_distance_{name}"] = energy_distance(chains.x.cpu(), x_data)
+        x, finite = chains.x.cpu(), chains.x.cpu().flatten(1).isfinite().all(1)
+        arrays[f"x_{name}"] = x[finite]
+        if bool(finite.all()):
+            figures[f"energy_distance_{name}"] = energy_distance(x, x_data)
+        else:  # no distance from what is left: the figure says how many are not
+            figures[f"lost_chains_{name}"] = int((~finite).sum())
         figures[f"{name}_steps"] = steps
     on_stage("floor of the energy distance")
     others = [data.sample(how.samples, of_data) for _ in range(FLOOR_DRAWS)]

@@ -55,6 +55,16 @@ class Kernel(ABC):
     def gradients_per_step(self) -> int:
         return 1
 
+    @property
+    def langevin_step(self) -> float:
+        """The step h on U of Langevin dynamics that a step of this size amounts to."""
+        return self.step_size
+
+    @classmethod
+    def step_for_noise(cls, noise: float) -> float:
+        """The step size whose noise a step is s: h = s^2 / 2."""
+        return noise**2 / 2
+
     @abstractmethod
     def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
         """Random numbers for a number of steps; the first dimension of each is the step."""

@@ -53,6 +53,15 @@ class HMC(Kernel):
     def gradients_per_step(self) -> int:
         return self.leapfrog_steps
 
+    @property
+    def langevin_step(self) -> float:
+        return self.step_size**2 / 2
+
+    @classmethod
+    def step_for_noise(cls, noise: float) -> float:
+        """The leapfrog step e = s."""
+        return noise
+
     def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
         return draw_normal(steps, x, generator), draw_log_uniform(steps, x, generator)
 

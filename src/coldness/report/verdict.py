@@ -133,6 +133,9 @@ def _long(metrics: Mapping[str, float]) -> Answer:
 def _samples(metrics: Mapping[str, float], key: str) -> tuple[Grade, str, str]:
     """Grade, figure, and a sentence that replaces the usual one where something is amiss."""
     distance, floor = metrics.get(key), metrics.get("energy_distance_floor")
+    lost = metrics.get(key.replace("energy_distance", "lost_chains"), 0)
+    if lost:
+        return "no", f"{lost:.0f} chains left the finite numbers", "The chains diverged."
     if distance is None:
         return "not measured", "", ""
     figure = f"energy distance {number(distance)}"

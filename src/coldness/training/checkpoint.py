@@ -8,7 +8,6 @@ so a process killed at any moment leaves a loadable one. Loading never runs code
 from __future__ import annotations
 
 import os
-import pickle
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -29,11 +28,15 @@ class BadFile(ValueError):
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """`write` fills a file that then takes the place of `path` in one move."""
     beside = path.with_name(path.name + ".partial")
-    with beside.open("wb") as file:
-        write(file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
+    try:
+        with beside.open("wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
@@ -47,7 +50,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about foreign pickles, which are refused below
             state = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError, pickle.UnpicklingError) as error:
+    except Exception as error:  # a damaged file can fail anywhere in the reader
         raise BadFile(f"{path} is truncated or no checkpoint of coldness") from error
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise BadFile(f"{path} is no checkpoint of coldness")

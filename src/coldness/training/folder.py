@@ -71,26 +71,28 @@ class RunFolder:
     def holds_run(self) -> bool:
         return self.config.is_file() and self.config.read_text().startswith(MARK)
 
-    def open_for(self, resume: bool, overwrite: bool) -> None:
-        """Makes the folder ready to be written to, or says why it may not be."""
+    def check_for(self, resume: bool, overwrite: bool) -> None:
+        """Says why the folder may not be written to, if it may not; changes nothing."""
         path = self.path
         if path.exists() and not path.is_dir():
             raise FolderError(f"{path} is a file, not a folder for a run")
         if not path.exists() or not any(path.iterdir()):
             if resume:
                 raise FolderError(f"{path} holds no run to resume")
-            path.mkdir(parents=True, exist_ok=True)
             return
         if not self.holds_run():
             raise FolderError(f"{path} holds something else than a run; nothing was written")
-        if overwrite:
-            for name in OURS:
-                there = path / name
-                shutil.rmtree(there) if there.is_dir() else there.unlink(missing_ok=True)
-        elif not resume:
+        if not (resume or overwrite):
             raise FolderError(
                 f"{path} already holds a run: --resume goes on with it, --overwrite starts anew"
             )
+
+    def open(self, overwrite: bool) -> None:
+        """Makes the folder; on overwrite, empties it of an earlier run, config.yaml last."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        for name in reversed(OURS) if overwrite else ():
+            there = self.path / name
+            shutil.rmtree(there) if there.is_dir() else there.unlink(missing_ok=True)
 
     def save_config(self, text: str, recipe: str, command: str) -> None:
         head = f"{MARK}\n# recipe: {recipe}\n# command: {command}\n"
@@ -131,7 +133,7 @@ class RunFolder:
         write_atomically(
             self.path / "evaluation.npz", lambda file: np.savez_compressed(file, **plain)
         )
-        text = json.dumps(figures, indent=2) + "\n"
+        text = json.dumps(figures, indent=2, allow_nan=False) + "\n"
         write_atomically(self.path / "metrics.json", lambda file: file.write(text.encode()))
 
     def metrics(self) -> dict[str, Any]:

@@ -19,6 +19,8 @@ class Diverged(RuntimeError):
         figures: all that was logged there.
     """
 
+    exit_code = 3
+
     def __init__(self, iteration: int, figures: Mapping[str, float]) -> None:
         self.iteration = iteration
         self.figures = dict(figures)

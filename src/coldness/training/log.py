@@ -47,7 +47,7 @@ class MetricsLog:
         names = list(self._pending[0][1])
         flat = [figures[name] for _, figures in self._pending for name in names]
         on_device = [v for v in flat if isinstance(v, Tensor)]
-        numbers = iter(torch.stack(on_device).double().tolist() if on_device else [])
+        numbers = iter(torch.stack(on_device).cpu().double().tolist() if on_device else [])
         values = iter([next(numbers) if isinstance(v, Tensor) else float(v) for v in flat])
         rows = [
             {"iteration": float(iteration), **{name: next(values) for name in names}}

@@ -15,6 +15,8 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,11 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from coldness.energies import Coordinates
+from coldness.energies import Coordinates, Energy
 from coldness.kernels import worth_compiling
 from coldness.objectives import Batch
 from coldness.schedules import value_at
+from coldness.seeds import generators
 from coldness.training.checkpoint import BadFile, save_checkpoint
 from coldness.training.ema import MovingAverage
 from coldness.training.guard import check
@@ -38,6 +41,8 @@ ITERATIONS_PER_BLOCK = 50
 
 class Interrupted(RuntimeError):
     """The user asked a run to stop; everything is saved."""
+
+    exit_code = 130
 
 
 class Training:
@@ -54,10 +59,13 @@ class Training:
         self.fabric = fabric
         self.iteration = 0
         self.seconds = 0.0
-        self.data_generator = torch.Generator().manual_seed(settings.seed)
-        self.chain_generator = torch.Generator(fabric.device).manual_seed(settings.seed)
+        self.data_generator, self.chain_generator = generators(settings.seed, fabric.device)
         self.energy = settings.energy
         x_data = settings.data.sample(EXAMPLES_FOR_COORDINATES, self.data_generator)
+        if settings.preconditioner != "none" and any(
+            isinstance(part, Energy) and part is not self.energy for part in self.energy.modules()
+        ):
+            raise ValueError("a preconditioner needs an energy that is not made of others")
         self.energy.coordinates = Coordinates.estimate(x_data, settings.preconditioner)
         self.parameters = list(self.energy.parameters())
         optimiser = settings.optimiser(self.parameters)
@@ -69,6 +77,12 @@ class Training:
                 x_data.to(fabric.device), self.energy.coordinates, self.chain_generator
             )
         self.compiled = [_compile(settings, source.steps) for source in settings.sources]
+
+    @classmethod
+    def check(cls, settings: Settings) -> None:
+        """Runs one iteration of a copy, so that settings that cannot run are refused beforehand."""
+        trial = cls(replace(deepcopy(settings), compile="never"))
+        trial.iterate()
 
     def iterate(self) -> dict[str, Tensor | float]:
         """One update of the network; gives the figures of this iteration."""
@@ -127,8 +141,9 @@ class Training:
             self.ema.update()
         self.iteration += 1
 
-        for source in s.sources:
-            figures.update(source.start.figures())
+        for k, source in enumerate(s.sources):
+            for name, value in source.start.figures().items():
+                figures[f"{name}_{k}" if k else name] = value
         figures.update(loss=loss.detach(), **of_contrast, parameter_gradient=norm)
         figures.update(beta=beta, learning_rate=factor * self.rates[0])
         return figures
@@ -158,8 +173,8 @@ class Training:
             self.data_generator.set_state(state["data_generator"])
             self.chain_generator.set_state(state["chain_generator"])
             self.iteration, self.seconds = state["iteration"], state["seconds"]
-        except (KeyError, ValueError, RuntimeError, TypeError) as error:
-            line = str(error).strip().splitlines()[0]
+        except (KeyError, ValueError, RuntimeError, TypeError, AttributeError, IndexError) as error:
+            line = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise BadFile(f"the checkpoint does not fit this run's settings ({line})") from error
 
     def weights(self) -> dict[str, Tensor]:
@@ -193,8 +208,8 @@ def fit(
 
     def settle(save: bool) -> None:
         rows = metrics.take()
-        check(rows)
         metrics.write(rows)
+        check(rows)
         training.seconds = time.perf_counter() - begin
         if save:
             save_checkpoint(path, training.state_dict())
@@ -210,7 +225,9 @@ def fit(
                 if due or training.iteration % ITERATIONS_PER_BLOCK == 0:
                     settle(save=due)
                 if stop:
-                    raise Interrupted(f"stopped at iteration {training.iteration}, saved to {path}")
+                    raise Interrupted(
+                        f"stopped at iteration {training.iteration} and saved; --resume goes on"
+                    )
             settle(save=True)
         finally:
             metrics.close()

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import inspect
+import logging
 import re
 import warnings
 from collections.abc import Iterator, Sequence
@@ -36,10 +37,13 @@ import coldness.nets
 import coldness.objectives
 import coldness.schedules
 from coldness.energies import DriftNoise
+from coldness.kernels import Kernel
 from coldness.training.settings import Evaluation, Settings
 
-TRUSTED = ("coldness.", "torch.optim.")
-DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+log = logging.getLogger("coldness")
+
+TRUSTED = re.compile(r"(coldness|torch\.optim)(\.\w+)+", re.ASCII)
+BARE = re.compile(r"[\w-]*", re.ASCII)
 PACKAGES = (
     coldness.chains,
     coldness.data,
@@ -110,8 +114,8 @@ def resolve(
         _check_imports(recipe)
         _check_imports(_given_values(overrides))
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             given = parser.parse_args(["--config", yaml.safe_dump(recipe), *rest])
             text = parser.dump(_settings_only(given))
             # Networks draw their weights from the global generator, which is left as it was.
@@ -119,8 +123,11 @@ def resolve(
                 torch.manual_seed(given.seed)
                 parts = parser.instantiate(given)
                 settings = Settings(**_settings_only(parts).__dict__)
-    except (argparse.ArgumentError, ValueError, TypeError) as error:
+    except (argparse.ArgumentError, ValueError, TypeError, RuntimeError) as error:
         raise RecipeError(_one_line(error)) from error
+    for warning in caught:
+        if "discarding" in str(warning.message):
+            log.info("%s", " ".join(str(warning.message).split()))
     return Resolved(settings, text), given
 
 
@@ -154,18 +161,27 @@ def _apply_paths(recipe: dict[str, Any], overrides: Sequence[str]) -> list[str]:
             if not words:
                 raise RecipeError(f"{word} needs a value")
             value = words.pop(0)
-        _assign(recipe, steps, yaml.safe_load(value), word)
+        _assign(recipe, steps, _plain(value, word), word)
     return rest
 
 
+def _plain(value: str, word: str) -> Any:
+    try:
+        return yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise RecipeError(f"{word}: {value!r} cannot be read") from error
+
+
 def _given_values(overrides: Sequence[str]) -> dict[str, Any]:
-    """Values of those overrides that are fields of Settings, by the last part of their name."""
+    """What is given for fields of Settings, parsed as the parser will do it."""
     fields = inspect.signature(Settings).parameters
     values: dict[str, Any] = {}
     for word, following in zip(overrides, [*overrides[1:], ""], strict=False):
         name, equals, value = word.removeprefix("--").partition("=")
-        if word.startswith("--") and name.split(".")[0] in fields:
-            values[name.split(".")[-1]] = value if equals else following
+        if name == "config":
+            raise RecipeError("there is no option --config: name the recipe itself")
+        if word.startswith("--") and name.split(".")[0] in fields and not name.endswith(".path"):
+            values[f"{len(values)}"] = _plain(value if equals else following, word)
     return values
 
 
@@ -198,8 +214,8 @@ def _expand_temperature(recipe: dict[str, Any]) -> None:
         return
     pair = recipe.pop("temperature")
     try:
-        temperature = DriftNoise(**pair)
-    except (TypeError, ValueError) as error:
+        temperature = DriftNoise(**{name: float(value) for name, value in pair.items()})
+    except (TypeError, ValueError, AttributeError) as error:
         raise RecipeError(
             f"temperature must be {{drift: a, noise: s}} with numbers > 0 ({_one_line(error)})"
         ) from error
@@ -207,9 +223,11 @@ def _expand_temperature(recipe: dict[str, Any]) -> None:
     if "coldness" in energy:
         raise RecipeError("give either temperature or energy.coldness, not both")
     energy["coldness"] = float(f"{temperature.coldness:.12g}")
-    step_size = float(f"{temperature.step_size:.12g}")
     for source in recipe.get("sources") or []:
-        _with_arguments(source, "kernel").setdefault("step_size", step_size)
+        arguments = _with_arguments(source, "kernel")
+        kernel = getattr(coldness.kernels, source["kernel"]["class_path"].split(".")[-1], Kernel)
+        step_size = kernel.step_for_noise(temperature.noise)
+        arguments.setdefault("step_size", float(f"{step_size:.12g}"))
 
 
 def _with_arguments(holder: dict[str, Any], key: str) -> dict[str, Any]:
@@ -224,11 +242,20 @@ def _with_arguments(holder: dict[str, Any], key: str) -> dict[str, Any]:
 
 
 def _check_imports(part: Any, key: str = "") -> None:
+    """Refuses every string that could name or hide code from elsewhere.
+
+    A string in a recipe is a bare name, a number, or a class of ours by its full name. Anything
+    else could be an import path, a file to read on, or a mapping in quotes that is parsed again.
+    """
     for name, value in _strings(part, key):
-        if name != "path" and DOTTED.fullmatch(value) and not value.startswith(TRUSTED):
-            raise RecipeError(
-                f"{value!r} is code from outside coldness: add --allow-imports if you trust it"
-            )
+        if name != "path" and not BARE.fullmatch(value) and not TRUSTED.fullmatch(value):
+            try:
+                float(value)
+            except ValueError:
+                raise RecipeError(
+                    f"{value!r} is or may lead to code from outside coldness: "
+                    "add --allow-imports if you trust it"
+                ) from None
 
 
 def _strings(part: Any, key: str) -> Iterator[tuple[str, str]]:
@@ -236,6 +263,8 @@ def _strings(part: Any, key: str) -> Iterator[tuple[str, str]]:
         yield key, part
     elif isinstance(part, dict):
         for name, value in part.items():
+            if name == "config" or not BARE.fullmatch(str(name)):
+                raise RecipeError(f"there is no key {name!r}")
             yield from _strings(value, str(name))
     elif isinstance(part, list):
         for value in part:

@@ -41,6 +41,8 @@ class Evaluation:
     seed: int = 12345
 
     def __post_init__(self) -> None:
+        if self.grid % 2:
+            raise ValueError(f"evaluation.grid must be even, got {self.grid}")
         if self.samples < 2 or self.long_steps < 1 or self.grid < 2 or not self.widening >= 1:
             raise ValueError(
                 "evaluation needs samples >= 2, long_steps >= 1, grid >= 2, widening >= 1"
@@ -98,6 +100,10 @@ class Settings:
         for name in ("iterations", "batch_size", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be >= 1, got {getattr(self, name)}")
+        for name in ("data_noise", "learning_rate"):
+            value = getattr(self, name)
+            if isinstance(value, (int, float)) and not value >= 0:
+                raise ValueError(f"{name} must be >= 0, got {value}")
         if not self.sources:
             raise ValueError("sources must name at least one stream of negatives")
         if self.ema is not None and not 0 < self.ema < 1:
