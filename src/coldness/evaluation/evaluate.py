@@ -58,7 +58,7 @@ def evaluate(
             energy, starts, how.samples, of_chains, steps=steps, step_scale=step_scale
         )
         x, finite = chains.x.cpu(), chains.x.cpu().flatten(1).isfinite().all(1)
-        arrays[f"x_{name}"] = x[finite]
+        arrays[f"x_{name}"] = x
         if bool(finite.all()):
             figures[f"energy_distance_{name}"] = energy_distance(x, x_data)
         else:  # no distance from what is left: the figure says how many are not
