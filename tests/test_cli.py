@@ -184,7 +184,7 @@ def test_bad_words_get_one_line(
     assert "holds no run" in refused(capsys, ["evaluate", str(tmp_path)])
     assert "holds no run" in refused(capsys, ["report", str(tmp_path)])
     assert "holds no run" in refused(
-        capsys, ["sample", str(tmp_path), "--out", str(tmp_path / "x")]
+        capsys, ["sample", str(tmp_path), "--out", str(tmp_path / "x.npz")]
     )
     assert "--n must be" in refused(capsys, ["sample", str(run), "--n=0"])
     assert "no folder" in refused(capsys, ["sample", str(run), "--out", "no/such/x.npz"])

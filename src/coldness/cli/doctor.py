@@ -102,10 +102,11 @@ def steepness_lines(settings: Settings) -> Iterator[str]:
         chains = source.sample(training.energy, x, 256, generator)
         h, pair = _step(settings, source)
         r = float(chains.gradient_norm)
-        yield (
-            f"source {k} before training: r = |dE| = {r / training.energy.coldness:.3g}, "
-            f"drift {h * r:.3g} a step against noise {pair.noise * x[0].numel() ** 0.5:.3g}"
-        )
+        line = f"source {k} before training: r = |dE| = {r / training.energy.coldness:.3g}"
+        if settings.preconditioner == "none":  # else the gradient is in other coordinates
+            noise = pair.noise * x[0].numel() ** 0.5
+            line += f", drift {h * r:.3g} a step against noise {noise:.3g}"
+        yield line
 
 
 def _step(settings: Settings, source: Source) -> tuple[float, DriftNoise]:

@@ -111,7 +111,8 @@ class Training:
             )
             negatives.append(chains.x)
             suffix = f"_{k}" if k else ""
-            figures[f"r{suffix}"] = chains.gradient_norm / self.energy.coldness
+            # |dE|, as in the Anatomy paper: without coldness and, where there is any, tempering.
+            figures[f"r{suffix}"] = chains.gradient_norm / (self.energy.coldness * (tempering or 1))
             figures[f"acceptance{suffix}"] = chains.acceptance
 
         # Contrast and terms, from one forward pass.
