@@ -93,4 +93,5 @@ class Bank(Start):
         return {"x": self.x, "age": self.age}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        self.x, self.age = state["x"].to(self.x, copy=True), state["age"].to(self.age, copy=True)
+        device = self.x.device
+        self.x, self.age = state["x"].to(device, copy=True), state["age"].to(device, copy=True)
