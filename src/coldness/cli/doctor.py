@@ -14,7 +14,8 @@ import torch
 from jsonargparse import ArgumentParser
 
 from coldness.chains import Source
-from coldness.cli.console import output
+from coldness.cli.console import console, output
+from coldness.cli.words import allow_imports_option, read_recipe
 from coldness.data import KnownDensity
 from coldness.energies import DriftNoise
 from coldness.schedules import value_at
@@ -25,15 +26,11 @@ from coldness.training.recipe import settings_parser
 def parser() -> ArgumentParser:
     usage = "coldness doctor RECIPE [--FIELD VALUE ...]"
     parser = settings_parser(prog="coldness doctor", description=__doc__, usage=usage)
-    parser.add_argument(
-        "--allow-imports", action="store_true", help="let the recipe name classes from elsewhere"
-    )
+    allow_imports_option(parser)
     return parser
 
 
 def main(words: list[str]) -> int:
-    from coldness.cli.train import read_recipe
-
     settings = read_recipe(words, parser())[0].settings
     for line in [*temperature_lines(settings), *steepness_lines(settings)]:
         output.print(line)
@@ -47,8 +44,6 @@ def main(words: list[str]) -> int:
 
 def print_temperature(settings: Settings) -> None:
     """The first lines of a run."""
-    from coldness.cli.console import console
-
     for line in temperature_lines(settings):
         console.print(line)
     for line in warning_lines(settings):

@@ -9,6 +9,7 @@ from jsonargparse import ArgumentParser
 
 from coldness.cli.console import output, stages
 from coldness.cli.train import print_verdict
+from coldness.cli.words import allow_imports_option
 from coldness.evaluation import evaluate
 from coldness.report import write_report
 from coldness.training.checkpoint import BadFile
@@ -23,9 +24,7 @@ def parser() -> ArgumentParser:
     )
     parser.add_argument("--samples", type=int, default=None, help="number of chains")
     parser.add_argument("--long-steps", type=int, default=None, help="length of long-run chains")
-    parser.add_argument(
-        "--allow-imports", action="store_true", help="let the run name classes from elsewhere"
-    )
+    allow_imports_option(parser)
     return parser
 
 

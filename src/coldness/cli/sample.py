@@ -13,6 +13,7 @@ import torch
 from jsonargparse import ArgumentParser
 
 from coldness.cli.console import output, show_log_lines, stages
+from coldness.cli.words import allow_imports_option
 from coldness.kernels import worth_compiling
 from coldness.schedules import value_at
 from coldness.seeds import generators
@@ -30,9 +31,7 @@ def parser() -> ArgumentParser:
     parser.add_argument("--out", type=str, default="samples.npz", help="file to write")
     parser.add_argument("--seed", type=int, default=0, help="of the chains")
     parser.add_argument("--overwrite", action="store_true", help="replace the file")
-    parser.add_argument(
-        "--allow-imports", action="store_true", help="let the run name classes from elsewhere"
-    )
+    allow_imports_option(parser)
     return parser
 
 

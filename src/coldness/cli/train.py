@@ -14,17 +14,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
-from jsonargparse import ArgumentParser, Namespace
+from jsonargparse import ArgumentParser
 
 from coldness.cli.console import console, show_log_lines, stages, training_bar
 from coldness.cli.doctor import print_temperature
+from coldness.cli.words import allow_imports_option, read_recipe
 from coldness.evaluation import evaluate
 from coldness.report import write_report
 from coldness.report.verdict import judge
 from coldness.training import Training, fit
 from coldness.training.checkpoint import load_checkpoint
 from coldness.training.folder import FolderError, RunFolder
-from coldness.training.recipe import RecipeError, Resolved, find, resolve, settings_parser
+from coldness.training.recipe import RecipeError, Resolved, settings_parser
 
 MAY_CHANGE_ON_RESUME = {"iterations", "checkpoint_every", "tensorboard", "evaluation"}
 
@@ -35,9 +36,7 @@ def parser() -> ArgumentParser:
     parser.add_argument("--out", type=str, default=None, help="folder; default runs/RECIPE-SEED")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in --out")
-    parser.add_argument(
-        "--allow-imports", action="store_true", help="let the recipe name classes from elsewhere"
-    )
+    allow_imports_option(parser)
     return parser
 
 
@@ -47,24 +46,6 @@ def main(words: list[str]) -> int:
     show_log_lines()
     train(resolved, out, recipe, words, resume=given.resume, overwrite=given.overwrite)
     return 0
-
-
-def read_recipe(words: list[str], parser: ArgumentParser) -> tuple[Resolved, Namespace, str]:
-    """The recipe that a command line names, with its overrides; on --resume, the run's own."""
-    if not words or any(w in ("-h", "--help") or w.endswith(".help") for w in words):
-        parser.parse_args(words or ["--help"])
-    place = next((k for k in range(len(words)) if _is_recipe(words, k)), None)
-    if place is None:
-        raise RecipeError("name a recipe first, such as mixture2d; see `coldness recipes`")
-    recipe, overrides = words[place], words[:place] + words[place + 1 :]
-    path, out = find(recipe), _value(words, "--out")
-    out = out or f"runs/{Path(recipe).stem}-{_value(words, '--seed') or 0}"
-    if "--resume" in words and RunFolder(Path(out)).holds_run():
-        folder = RunFolder(Path(out))
-        if folder.recipe() != recipe:
-            raise FolderError(f"{out} holds a run of {folder.recipe()}, not of {recipe}")
-        path = folder.config
-    return *resolve(path, overrides, "--allow-imports" in words, parser), recipe
 
 
 def train(
@@ -136,20 +117,3 @@ def _check_same(folder: RunFolder, resolved: Resolved) -> None:
             f"{folder.path} was trained with other settings ({', '.join(changed)}): "
             "resume without overrides, or choose another --out"
         )
-
-
-def _is_recipe(words: Sequence[str], k: int) -> bool:
-    """A word that is no option and no option's value."""
-    flags = {"--resume", "--overwrite", "--allow-imports"}
-    before = words[k - 1] if k else ""
-    value = before.startswith("--") and "=" not in before and before not in flags
-    return not words[k].startswith("-") and not value
-
-
-def _value(words: Sequence[str], option: str) -> str | None:
-    for word, following in zip(words, [*words[1:], ""], strict=False):
-        if word == option:
-            return following
-        if word.startswith(option + "="):
-            return word.partition("=")[2]
-    return None
