@@ -4,20 +4,27 @@
 
 A model trains on a list of sources. With beta = 0 and weights 1 (noise start) and lambda (data
 start) the list is the hybrid loss; with beta != 0 the weights multiply the importance weights over
-the union of all sources.
+the union of all sources, whatever their kernels: one good negative among them is enough.
+
+A source may have a beta of its own. Sources of one beta are weighed together, and the losses of
+the different betas are added: several objectives at once.
 
 References:
     Revisiting Contrastive Divergence for Density Estimation and Sample Generation
     (Abdulsalam, Makin), Eq. 6.
+    Energy-Based Model Training Objective Robust to Inaccurate SGLD Samples, section 5 (unlike
+    samplers together, several betas, adapted samplers: proposed there).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from coldness.chains.adaptation import StepAdaptation
 from coldness.chains.base import Start
 from coldness.chains.noise import GaussianNoise
 from coldness.energies import Coordinates
@@ -38,6 +45,8 @@ class Source:
         weight: > 0; lambda in the hybrid loss.
         step_schedule: how the step changes along a chain.
         step_scale: what the step is multiplied by, a number or a schedule over training.
+        beta: of this source's contrast; null for the run's.
+        adaptation: adapts the step to a target acceptance during training; null for none.
     """
 
     start: Start
@@ -47,6 +56,8 @@ class Source:
     weight: float = 1.0
     step_schedule: StepSchedule = field(default_factory=ConstantSteps)
     step_scale: float | Schedule = 1.0
+    beta: float | Schedule | None = None
+    adaptation: StepAdaptation | None = None
 
     def __post_init__(self) -> None:
         if self.steps < 0:
@@ -77,6 +88,8 @@ class Source:
         x, slots = self.start.draw(count, x_data, at, generator)
         chains = self._run(energy, x, self.steps, generator, tempering, step_scale, compiled)
         self.start.put(slots, chains.x, self.steps)
+        if self.adaptation is not None:
+            self._adapt(self.adaptation, energy, chains, generator, tempering, step_scale)
         return chains
 
     def sample(
@@ -111,6 +124,62 @@ class Source:
         steps = self.steps if steps is None else steps
         return self._run(energy, x, steps, generator, 1.0, step_scale, compiled)
 
+    def figures(self) -> dict[str, Tensor]:
+        """What is worth logging of an iteration's chains beside their own figures."""
+        steps = {} if self.adaptation is None else {"step_scale": self.adaptation.scale}
+        return {**self.start.figures(), **steps}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything mutable."""
+        return {"start": self.start.state_dict(), "step": self.step_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.start.load_state_dict(state["start"])
+        self.load_step_state(state["step"])
+
+    def step_state(self) -> dict[str, Tensor]:
+        """What sampling needs beside the energy: the step that adaptation arrived at."""
+        return {} if self.adaptation is None else {"log_scale": self.adaptation.log_scale}
+
+    def load_step_state(self, state: dict[str, Tensor]) -> None:
+        if self.adaptation is not None:
+            self.adaptation.log_scale = state["log_scale"]
+
+    def _adapt(
+        self,
+        adaptation: StepAdaptation,
+        energy: Energy,
+        chains: Chains,
+        generator: torch.Generator,
+        tempering: float,
+        step_scale: float,
+    ) -> None:
+        if not self.kernel.adjusted:
+            chains.acceptance = run(
+                self.kernel.adjusted_twin(),
+                energy,
+                chains.x,
+                steps=1,
+                generator=generator,
+                tempering=tempering,
+                step_size=self._step_size(tempering, step_scale),
+            ).acceptance
+        if self.steps or not self.kernel.adjusted:
+            adaptation.update(chains.acceptance)
+
+    def _step_size(self, tempering: float, step_scale: float) -> Tensor | float:
+        if not step_scale > 0:
+            raise ValueError(f"step_scale must stay > 0, but its schedule gives {step_scale}")
+        h = self.kernel.step_size * step_scale
+        if self.adaptation is None:
+            return h
+        if not tempering > 0:
+            raise ValueError(
+                f"an adapted step needs chains that follow the energy, not {tempering:.3g} U"
+            )
+        wider = self.kernel.step_for_noise(tempering**-0.5) / self.kernel.step_for_noise(1.0)
+        return h * wider * self.adaptation.scale
+
     def _run(
         self,
         energy: Energy,
@@ -121,8 +190,6 @@ class Source:
         step_scale: float,
         compiled: bool,
     ) -> Chains:
-        if not step_scale > 0:
-            raise ValueError(f"step_scale must stay > 0, but its schedule gives {step_scale}")
         return run(
             self.kernel,
             energy,
@@ -130,7 +197,7 @@ class Source:
             steps=steps,
             generator=generator,
             tempering=tempering,
-            step_size=self.kernel.step_size * step_scale,
+            step_size=self._step_size(tempering, step_scale),
             schedule=self.step_schedule,
             compiled=compiled,
         )

@@ -59,7 +59,7 @@ def temperature_lines(settings: Settings) -> Iterator[str]:
         yield f"{name}, {source.steps} steps"
         yield f"  coldness {coldness:.6g}, step h = {h:.6g} on U"
         yield f"  = drift {pair.drift:.6g} on E, noise {pair.noise:.6g} a step"
-        tempering = _tempering(settings)
+        tempering = settings.tempering_of(source, 0)
         if tempering != 1:
             drift = tempering * pair.drift
             yield f"  tempered: chains follow {tempering:.4g} U, drift {drift:.6g} on E"
@@ -83,9 +83,9 @@ def warning_lines(settings: Settings) -> Iterator[str]:
                 f"({scale:.3g}): the energy can run away; use a smaller step, a preconditioner or "
                 f"data_noise >= {noise:.3g} (Anatomy, practical appendix C)"
             )
-    tempering = _tempering(settings)
-    if tempering < 0:
-        yield f"tempering {tempering:.3g} < 0: chains climb the potential"
+        tempering = settings.tempering_of(source, 0)
+        if tempering < 0:
+            yield f"source {k}: tempering {tempering:.3g} < 0: chains climb the potential"
 
 
 def steepness_lines(settings: Settings) -> Iterator[str]:
@@ -110,13 +110,6 @@ def _step(settings: Settings, source: Source) -> tuple[float, DriftNoise]:
     scale = value_at(source.step_scale, 0, settings.iterations) * float(factors.max())
     h = replace(source.kernel, step_size=source.kernel.step_size * scale).langevin_step
     return h, DriftNoise.of(h, settings.energy.coldness)
-
-
-def _tempering(settings: Settings) -> float:
-    contrast, n = settings.contrast, settings.iterations
-    if contrast.tempering is not None:
-        return value_at(contrast.tempering, 0, n)
-    return 1 - value_at(contrast.beta, 0, n)
 
 
 def _narrowest(settings: Settings) -> float | None:

@@ -7,6 +7,7 @@
     coldness sample RUN           draw samples from a trained model
     coldness evaluate RUN         judge a trained model again
     coldness report RUN [RUN...]  one page for one or several runs
+    coldness reproduce STUDY      a paper's experiments, beside what it reports
 
 `coldness COMMAND --help` says more. Every field of a recipe is an option: --contrast.beta 0.9
 """
@@ -20,7 +21,7 @@ from importlib import import_module
 
 import coldness
 
-COMMANDS = ("demo", "recipes", "doctor", "train", "sample", "evaluate", "report")
+COMMANDS = ("demo", "recipes", "doctor", "train", "sample", "evaluate", "report", "reproduce")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -82,7 +82,7 @@ def train(
     with training_bar(settings.iterations, training.iteration) as bar:
         fit(training, out, on_block=bar)
     folder.save_model(training.weights())
-    settings.energy.load_state_dict(training.weights())
+    settings.load_model_state(training.weights())
     return finish(folder, training)
 
 

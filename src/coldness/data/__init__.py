@@ -1,6 +1,15 @@
 """Data: streams of examples, with their exact law where it is known."""
 
-from coldness.data.base import Data, KnownDensity
+from coldness.data.base import Data, HeldOut, KnownDensity
+from coldness.data.points import Points
 from coldness.data.synthetic import Mixture2D, Rings2D, Rings10D
 
-__all__ = ["Data", "KnownDensity", "Mixture2D", "Rings2D", "Rings10D"]
+__all__ = [
+    "Data",
+    "HeldOut",
+    "KnownDensity",
+    "Mixture2D",
+    "Points",
+    "Rings2D",
+    "Rings10D",
+]

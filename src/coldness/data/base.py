@@ -1,4 +1,4 @@
-"""What data is: a sampler of batches; and, where its density is known, the density."""
+"""What data is: a sampler of batches; with its density where known, a test part where finite."""
 
 from __future__ import annotations
 
@@ -22,6 +22,14 @@ class Data(ABC):
     @abstractmethod
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Examples (count, ...) in float32."""
+
+    def reference(self, count: int, generator: torch.Generator) -> Tensor:
+        """Examples that samples of a model are compared with: at most `count`."""
+        return self.sample(count, generator)
+
+    def pair(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Two independent samples of equal size: their energy distance is the floor."""
+        return self.sample(count, generator), self.reference(count, generator)
 
 
 class KnownDensity(Data):
@@ -55,3 +63,39 @@ class KnownDensity(Data):
     def _log_z(self) -> float:
         assert self.energy.log_z is not None
         return self.energy.log_z
+
+
+class HeldOut(Data):
+    """Finite data of unknown law, of which a part is kept for testing.
+
+    Samples of a model are compared with test points, and the floor is the distance of training
+    points to test points: what a sampler of the true law would reach on this test part.
+    """
+
+    train: Tensor
+    """(N, ...) in float32, in the coordinates of the model."""
+
+    test: Tensor
+    """(M, ...), never trained on."""
+
+    log_scale: float
+    """log p in the data's own units = log p in the model's coordinates - log_scale."""
+
+    box: float
+    """Half the side of the cube around 0 that holds all points, with a margin."""
+
+    def reference(self, count: int, generator: torch.Generator) -> Tensor:
+        """Test points without repetition, no more than either part holds."""
+        return _without_repetition(self.test, self._at_most(count), generator)
+
+    def pair(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Training points and test points, without repetition, of equal number."""
+        train = _without_repetition(self.train, self._at_most(count), generator)
+        return train, self.reference(count, generator)
+
+    def _at_most(self, count: int) -> int:
+        return min(count, len(self.train), len(self.test))
+
+
+def _without_repetition(x: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    return x[torch.randperm(len(x), generator=generator)[:count]]

@@ -1,9 +1,12 @@
-"""How right a density is: integrals on a grid in the plane, in float64.
+"""How right a density is: integrals on a grid, on the line or in the plane, in float64.
 
     log Z         = log sum exp(-U) dA
     KL(p_d | p)   = sum p_d (log p_d - log p) dA          nats
     KL(p | p_d)   = sum p (log p - log p_d) dA
     TV            = sum |p_d - p| dA / 2
+
+Where the data's density is not known, log p of held-out points stands in for KL(p_d | p), which it
+is up to sign and a constant, beside that of two plain models of the same training points.
 
 The grid covers more than the data's box, and the share of the model's mass outside the box is a
 figure of its own: a model that puts its mass where no data is must not look right because nobody
@@ -15,44 +18,115 @@ from __future__ import annotations
 import math
 
 import torch
+from scipy.stats import gaussian_kde, multivariate_normal
 from torch import Tensor
 
-from coldness.data import KnownDensity
+from coldness.data import HeldOut, KnownDensity
 from coldness.energies import Energy
 
 POINTS_AT_ONCE = 20_000
 
+LINE_FINENESS = 10
+"""The line gets so many times the points of a side of the plane."""
 
-def log_density_on_grid(energy: Energy, side: Tensor) -> tuple[Tensor, float]:
-    """Normalised log p on side x side, (G, G) in float64, and log Z."""
-    parameter = next(energy.parameters(), torch.empty(0))
-    points = torch.cartesian_prod(side, side)
-    with torch.no_grad():
-        pieces = [
-            energy(part.to(parameter)).double().cpu() for part in points.split(POINTS_AT_ONCE)
-        ]
-    potential = torch.cat(pieces).reshape(len(side), len(side))
-    log_z = float(torch.logsumexp(-potential.flatten(), 0)) + 2 * math.log(float(side[1] - side[0]))
+SCORED = 20_000
+"""At most so many points of each part are scored, and are the centres of the kernel estimate."""
+
+
+def log_density_on_grid(energy: Energy, side: Tensor, dimension: int = 2) -> tuple[Tensor, float]:
+    """Normalised log p on side x side (or side), (G, G) or (G,) in float64, and log Z."""
+    potential = _potential(energy, _points(side, dimension)).reshape((len(side),) * dimension)
+    log_cell = dimension * math.log(float(side[1] - side[0]))
+    log_z = float(torch.logsumexp(-potential.flatten(), 0)) + log_cell
     return -potential - log_z, log_z
 
 
 def compare_on_grid(
     energy: Energy, data: KnownDensity, points: int, widening: float
 ) -> tuple[dict[str, float], dict[str, Tensor]]:
-    """Figures (kl, reverse_kl, tv, log_z, mass_outside) and the grids behind them."""
-    edge = widening * data.box
-    # Midpoints of equal cells: an even number of them never meets the singular centre of rings.
-    cell = 2 * edge / points
-    side = torch.arange(points, dtype=torch.float64) * cell - edge + cell / 2
+    """Figures (kl, reverse_kl, tv, log_z, mass_outside, kl_gaussian) and the grids behind them.
+
+    kl_gaussian is KL(p_d | N(mean, covariance of p_d)): what any model must beat to have learned
+    more than two moments.
+    """
+    side = _side(widening * data.box, points)
     log_p, log_z = log_density_on_grid(energy, side)
-    log_p_data = data.log_prob(torch.cartesian_prod(side, side)).reshape(points, points)
-    p, p_data, area = log_p.exp(), log_p_data.exp(), cell**2
-    outside = (side.abs() > data.box)[:, None] | (side.abs() > data.box)
+    at = _points(side, 2)
+    log_p_data = data.log_prob(at).reshape(points, points)
+    p, p_data, area = log_p.exp(), log_p_data.exp(), float(side[1] - side[0]) ** 2
     figures = {
         "kl": float((p_data * (log_p_data - log_p)).sum() * area),
         "reverse_kl": float((p * (log_p - log_p_data)).sum() * area),
         "tv": float((p_data - p).abs().sum() * area / 2),
         "log_z": log_z,
-        "mass_outside": float(p[outside].sum() * area),
+        "mass_outside": _mass_outside(log_p, side, data.box),
+        "kl_gaussian": _gaussian_cross_entropy(at, p_data.flatten()) - data.entropy,
     }
     return figures, {"side": side, "log_p_data": log_p_data, "log_p_model": log_p}
+
+
+def score_on_grid(
+    energy: Energy, data: HeldOut, points: int, widening: float
+) -> tuple[dict[str, float], dict[str, Tensor]]:
+    """Mean log p of test and training points, in nats and the data's own units, and the grid.
+
+        log_likelihood_test, log_likelihood_train    of the model
+        log_likelihood_gaussian                      of a Gaussian with the training part's moments
+        log_likelihood_kde                           of Gaussian kernels at training points, Scott's
+                                                     bandwidth
+
+    The last two are of the same test points. log_z_error is the change of log Z when every other
+    point of the grid is left out: where it is not small, no log-likelihood here can be trusted.
+    """
+    (dimension,) = data.shape
+    side = _side(widening * data.box, points if dimension == 2 else LINE_FINENESS * points)
+    log_p, log_z = log_density_on_grid(energy, side, dimension)
+    _, coarse = log_density_on_grid(energy, side[::2], dimension)
+    train, test = data.train[:SCORED].double(), data.test[:SCORED].double()
+    x, centres = test.numpy(), train.T.numpy()
+    gaussian = multivariate_normal(centres.mean(1), torch.cov(train.T, correction=0).numpy())
+    scores = {
+        "test": float(-_potential(energy, test).mean()) - log_z,
+        "train": float(-_potential(energy, train).mean()) - log_z,
+        "gaussian": float(gaussian.logpdf(x).mean()),
+        "kde": float(gaussian_kde(centres).logpdf(x.T).mean()),
+    }
+    figures = {f"log_likelihood_{of}": score - data.log_scale for of, score in scores.items()}
+    figures["log_z"] = log_z
+    figures["log_z_error"] = abs(log_z - coarse)
+    figures["mass_outside"] = _mass_outside(log_p, side, data.box)
+    return figures, {"side": side, "log_p_model": log_p}
+
+
+def _side(edge: float, points: int) -> Tensor:
+    """Midpoints of equal cells: an even number of them never meets the singular centre of rings."""
+    cell = 2 * edge / points
+    return torch.arange(points, dtype=torch.float64) * cell - edge + cell / 2
+
+
+def _points(side: Tensor, dimension: int) -> Tensor:
+    """(G^D, D), the last dimension fastest."""
+    return torch.cartesian_prod(*[side] * dimension).reshape(-1, dimension)
+
+
+def _potential(energy: Energy, points: Tensor) -> Tensor:
+    """U in float64, (N,)."""
+    parameter = next(energy.parameters(), torch.empty(0))
+    with torch.no_grad():
+        pieces = [
+            energy(part.to(parameter)).double().cpu() for part in points.split(POINTS_AT_ONCE)
+        ]
+    return torch.cat(pieces)
+
+
+def _mass_outside(log_p: Tensor, side: Tensor, box: float) -> float:
+    """Share of the mass outside the cube of half side `box`."""
+    outside = (_points(side, log_p.dim()).abs() > box).any(1)
+    return float(log_p.flatten()[outside].exp().sum() * float(side[1] - side[0]) ** log_p.dim())
+
+
+def _gaussian_cross_entropy(points: Tensor, mass: Tensor) -> float:
+    """D/2 log(2 pi e) + 1/2 log det of the covariance of points (N, D) with weights (N,)."""
+    covariance = torch.cov(points.T, correction=0, aweights=mass)
+    log_det = float(torch.linalg.slogdet(covariance).logabsdet)
+    return (len(covariance) * math.log(2 * math.pi * math.e) + log_det) / 2

@@ -2,7 +2,10 @@
 
 All random numbers come from the evaluation's own seed, so evaluating twice gives the same figures,
 and two runs are compared on the same data and the same noise. Samples are those of the first
-source: chains from noise with its kernel and step, on the model itself (no tempering).
+source: chains from noise with its kernel and step, on the model itself (no tempering). They are
+compared with fresh data, or with held-out points where data is finite; the floor beside these
+distances is that of two samples of the data, of the same number: of training points and test points
+where data is finite.
 """
 
 from __future__ import annotations
@@ -12,8 +15,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from coldness.data import KnownDensity
-from coldness.evaluation.density import compare_on_grid
+from coldness.data import HeldOut, KnownDensity
+from coldness.evaluation.density import compare_on_grid, score_on_grid
 from coldness.evaluation.samples import energy_distance
 from coldness.schedules import value_at
 from coldness.seeds import generators
@@ -47,8 +50,15 @@ def evaluate(
         on_grid, grids = compare_on_grid(energy, data, how.grid, how.widening)
         figures.update(on_grid)
         arrays.update(grids)
+    if isinstance(data, HeldOut):
+        arrays["box"] = torch.tensor(data.box)
+    if isinstance(data, HeldOut) and data.shape in ((1,), (2,)):
+        on_stage("log-likelihood of held-out points")
+        scores, grids = score_on_grid(energy, data, how.grid, how.widening)
+        figures.update(scores)
+        arrays.update(grids)
 
-    x_data = data.sample(how.samples, of_data)
+    x_data = data.reference(how.samples, of_data)
     arrays["x_data"] = x_data
     last = settings.iterations - 1
     step_scale = value_at(source.step_scale, last, settings.iterations)
@@ -61,13 +71,13 @@ def evaluate(
         x, finite = chains.x.cpu(), chains.x.cpu().flatten(1).isfinite().all(1)
         arrays[f"x_{name}"] = x
         if bool(finite.all()):
-            figures[f"energy_distance_{name}"] = energy_distance(x, x_data)
+            figures[f"energy_distance_{name}"] = energy_distance(x[: len(x_data)], x_data)
         else:  # no distance from what is left: the figure says how many are not
             figures[f"lost_chains_{name}"] = int((~finite).sum())
         figures[f"{name}_steps"] = steps
     on_stage("floor of the energy distance")
-    pairs = [[data.sample(how.samples, of_data) for _ in range(2)] for _ in range(FLOOR_PAIRS)]
+    pairs = [data.pair(how.samples, of_data) for _ in range(FLOOR_PAIRS)]
     figures["energy_distance_floor"] = sum(energy_distance(x, y) for x, y in pairs) / len(pairs)
-    figures["samples"] = how.samples
+    figures["samples"] = len(x_data)
     figures["coldness"] = energy.coldness
     return figures, arrays

@@ -60,6 +60,10 @@ class Kernel(ABC):
         """The step h on U of Langevin dynamics that a step of this size amounts to."""
         return self.step_size
 
+    def adjusted_twin(self) -> Kernel:
+        """The kernel that proposes the same moves and may refuse them."""
+        return self
+
     @classmethod
     def step_for_noise(cls, noise: float) -> float:
         """The step size whose noise a step is s: h = s^2 / 2."""

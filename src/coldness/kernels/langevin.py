@@ -24,6 +24,7 @@ from torch import Tensor
 
 from coldness.energies.coordinates import Coordinates
 from coldness.kernels.base import Field, Info, Kernel, State, draw_normal
+from coldness.kernels.mala import MALA
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,9 @@ class Langevin(Kernel):
             raise ValueError(f"clamp must be [low, high] with low < high, got {list(self.clamp)}")
         if self.clip_gradient is not None and not self.clip_gradient > 0:
             raise ValueError(f"clip_gradient must be > 0, got {self.clip_gradient}")
+
+    def adjusted_twin(self) -> Kernel:
+        return MALA(self.step_size)
 
     def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
         return (draw_normal(steps, x, generator),)

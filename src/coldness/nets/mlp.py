@@ -16,7 +16,7 @@ class MLP(nn.Module):
     """Linear layers with an activation between them, one output.
 
     Args:
-        inputs: dimension D of an example.
+        inputs: dimension D of an example; null for that of the data, see `build`.
         widths: hidden widths.
         activation: `leaky_relu`, `silu` or `softplus`.
         slope: of the leaky ReLU, for negative inputs.
@@ -25,22 +25,41 @@ class MLP(nn.Module):
 
     def __init__(
         self,
-        inputs: int,
+        inputs: int | None = None,
         widths: Sequence[int] = (32, 64, 64, 64),
         activation: Literal["leaky_relu", "silu", "softplus"] = "leaky_relu",
         slope: float = 0.05,
     ) -> None:
         super().__init__()
-        if inputs < 1 or not widths or min(widths) < 1:
+        if (inputs is not None and inputs < 1) or not widths or min(widths) < 1:
             raise ValueError(f"inputs and widths must be >= 1, got {inputs} and {list(widths)}")
+        self.inputs: int | None = None
+        self.widths, self.activation, self.slope = tuple(widths), activation, slope
+        self.layers = nn.Sequential()
+        if inputs is not None:
+            self._make(inputs)
+
+    def build(self, shape: tuple[int, ...]) -> None:
+        """Makes the layers for examples of this shape; refuses one that does not fit them."""
+        if len(shape) != 1:
+            raise ValueError(f"the network takes vectors but the data has the shape {shape}")
+        if self.inputs is None:
+            self._make(shape[0])
+        if self.inputs != shape[0]:
+            raise ValueError(f"the network takes {self.inputs} inputs but the data has {shape[0]}")
+
+    def _make(self, inputs: int) -> None:
         layers: list[nn.Module] = []
         previous = inputs
-        for width in widths:
-            layers += [nn.Linear(previous, width), _activation(activation, slope)]
+        for width in self.widths:
+            layers += [nn.Linear(previous, width), _activation(self.activation, self.slope)]
             previous = width
         self.layers = nn.Sequential(*layers, nn.Linear(previous, 1))
+        self.inputs = inputs
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.inputs is None:
+            raise ValueError("the network has no layers yet: give inputs, or call build(shape)")
         return self.layers(x)
 
 

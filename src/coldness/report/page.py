@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,20 +19,30 @@ import numpy as np
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from coldness.report import figures
+from coldness.report import figures, line
 from coldness.report.figures import Array
+from coldness.report.panels import Densities, Panel, read_densities
 from coldness.report.verdict import THRESHOLDS, Verdict, judge, number
 from coldness.training.checkpoint import BadFile, write_atomically
 from coldness.training.log import read_metrics
 
 COMMAND = "# command:"
 
+BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile)
+"""What reading a file may raise that is truncated or not of coldness."""
+
 LABELS = {
     "kl": "KL(data || model), nats",
     "reverse_kl": "KL(model || data), nats",
     "tv": "Total variation",
+    "kl_gaussian": "KL(data || Gaussian of the same moments), nats",
+    "log_likelihood_test": "Log-likelihood of held-out points, nats a point",
+    "log_likelihood_train": "Log-likelihood of training points",
+    "log_likelihood_gaussian": "Log-likelihood of held-out points, Gaussian",
+    "log_likelihood_kde": "Log-likelihood of held-out points, kernel estimate",
     "mass_outside": "Model's mass outside the data's box",
     "log_z": "log Z",
+    "log_z_error": "Change of log Z on a grid of half as many points a side",
     "energy_distance_short": "Energy distance, short-run samples",
     "energy_distance_long": "Energy distance, long-run samples",
     "energy_distance_floor": "Energy distance, two samples of the data (floor)",
@@ -47,16 +57,6 @@ LABELS = {
 
 
 @dataclass(frozen=True)
-class Panel:
-    """A picture [x, y], what it shows, and what to say below it."""
-
-    name: str
-    density: Array
-    log_density: Array
-    note: str = ""
-
-
-@dataclass(frozen=True)
 class Run:
     """What a run folder holds that a report needs."""
 
@@ -64,7 +64,7 @@ class Run:
     config: str
     columns: dict[str, Array]
     metrics: dict[str, float]
-    arrays: dict[str, Array]
+    densities: Densities
 
     @property
     def command(self) -> str:
@@ -78,39 +78,6 @@ class Run:
     @cached_property
     def verdict(self) -> Verdict:
         return judge(self.metrics)
-
-    @property
-    def box(self) -> float:
-        return float(self.arrays["box"])
-
-    @property
-    def dimension(self) -> int:
-        return self.arrays["x_data"].shape[1]
-
-    @cached_property
-    def truth(self) -> Panel:
-        """The density where it is known, else that of the data."""
-        if "log_p_data" in self.arrays:
-            return self._grid("Truth", "log_p_data")
-        return self._samples("Data", "x_data")
-
-    @cached_property
-    def panels(self) -> list[Panel]:
-        model = [self._grid("Model", "log_p_model")] if "log_p_model" in self.arrays else []
-        short = self._samples("Short-run samples", "x_short")
-        return [*model, short, self._samples("Long-run samples", "x_long")]
-
-    def _grid(self, name: str, key: str) -> Panel:
-        log_p = figures.crop(self.arrays["side"], self.arrays[key], self.box)
-        return Panel(name, np.exp(log_p), figures.log_density(np.exp(log_p)))
-
-    def _samples(self, name: str, key: str) -> Panel:
-        x = self.arrays[key]
-        estimate = figures.sample_density if self.dimension == 2 else figures.histogram
-        density = estimate(x, self.box)
-        outside = 1 - float((np.abs(x[:, :2]) <= self.box).all(1).mean())
-        note = f"{outside:.1%} lie outside the panel" if outside >= 0.001 else ""
-        return Panel(name, density, figures.log_density(density), note)
 
 
 def write_report(runs: Sequence[Path], out: Path) -> Path:
@@ -151,35 +118,21 @@ def read_run(folder: Path, name: str) -> Run:
         path = folder / "metrics.json"
         metrics = _numbers(json.loads(path.read_text()))
         path = folder / "evaluation.npz"
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key].astype(np.float64) for key in file.files}
-        arrays.setdefault("box", np.abs(arrays["x_data"]).max())  # where the law is not known
-        _check(arrays)
+        densities = read_densities(path)
     except BadFile:
         raise
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, yaml.YAMLError) as error:
+    except (*BROKEN, yaml.YAMLError) as error:
         again = "train" if path.suffix in (".yaml", ".csv") else f"evaluate {folder}"
         raise BadFile(
             f"{path} is truncated or not of coldness; write it anew with `coldness {again}`"
         ) from error
-    return Run(name, config, columns, metrics, arrays)
+    return Run(name, config, columns, metrics, densities)
 
 
 def _numbers(metrics: Any) -> dict[str, float]:
     if not isinstance(metrics, dict):
         raise ValueError("metrics are no dictionary")
     return {key: float(value) for key, value in metrics.items() if value is not None}
-
-
-def _check(arrays: Mapping[str, Array]) -> None:
-    for key in ("x_data", "x_short", "x_long"):
-        if arrays[key].ndim != 2 or not len(arrays[key]):
-            raise ValueError(f"{key} is not (n, D)")
-    for key in {"log_p_data", "log_p_model"} & set(arrays):
-        if arrays[key].shape != 2 * arrays["side"].shape:
-            raise ValueError(f"{key} is not (G, G)")
-    if not float(arrays["box"]) > 0:
-        raise ValueError("box is not > 0")
 
 
 def compact(value: Any) -> str:
@@ -195,8 +148,8 @@ def compact(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def render(runs: Sequence[Run]) -> str:
-    """The page of loaded runs."""
+def environment() -> Environment:
+    """Of the templates: whatever they are given is escaped, and has to be there."""
     environment = Environment(
         loader=PackageLoader("coldness.report"),
         autoescape=True,
@@ -205,12 +158,23 @@ def render(runs: Sequence[Run]) -> str:
         lstrip_blocks=True,
     )
     environment.filters["number"] = number
+    return environment
+
+
+def render(runs: Sequence[Run]) -> str:
+    """The page of loaded runs."""
     columns = [run.columns for run in runs]
     keys = list(dict.fromkeys(key for run in runs for key in run.settings))
-    return environment.get_template("report.html.j2").render(
+    template = environment().get_template("report.html.j2")
+    return template.render(
         runs=runs,
         thresholds=THRESHOLDS,
         groups=_groups(runs),
+        lines=[
+            (run.name, line.pictures(run.densities.arrays))
+            for run in runs
+            if run.densities.dimension == 1
+        ],
         colour_scale=figures.colour_scale(),
         curves=[
             (c.title, c.caption, c.render(columns, figures.LIGHT), c.render(columns, figures.DARK))
@@ -233,9 +197,9 @@ def _rows(runs: Sequence[Run]) -> list[tuple[str, list[float | None]]]:
 def _groups(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Pictures of runs that share their truth, with one colour scale a row: that of the truth."""
     groups: list[list[Run]] = []
-    for run in (run for run in runs if run.dimension >= 2):
+    for run in (run for run in runs if run.densities.dimension >= 2):
         for group in groups:
-            if _same_truth(group[0], run):
+            if group[0].densities.same_truth(run.densities):
                 group.append(run)
                 break
         else:
@@ -244,32 +208,19 @@ def _groups(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _pictures(group: Sequence[Run]) -> dict[str, Any]:
-    first = group[0]
-    high = float(first.truth.density.max()) or 1.0
-    high_log = float(np.log(high))
-    low_log = high_log - figures.LOG_RANGE
-    if first.dimension > 2:  # a histogram: just below a bin with one sample in it
-        low_log = float(np.log(first.truth.density[first.truth.density > 0].min(initial=high))) - 1
+    first = group[0].densities
 
     def picture(panel: Panel) -> dict[str, str]:
-        return {
-            "name": panel.name,
-            "note": panel.note,
-            "density": figures.panel(panel.density, 0.0, high),
-            "log density": figures.panel(panel.log_density, low_log, high_log),
-        }
+        drawn = {k: figures.panel(panel.values(k), *ends) for k, ends in first.ends.items()}
+        return {"name": panel.name, "note": panel.note, **drawn}
+
+    def of_run(x: Densities) -> list[dict[str, str]]:
+        return [picture(panel) for panel in (x.model, x.short, x.long) if panel is not None]
 
     return {
         "box": first.box,
         "dimension": first.dimension,
-        "ends": {"density": (0.0, high), "log density": (low_log, high_log)},
+        "ends": first.ends,
         "truth": picture(first.truth),
-        "runs": [(run.name, [picture(p) for p in run.panels]) for run in group],
+        "runs": [(run.name, of_run(run.densities)) for run in group],
     }
-
-
-def _same_truth(a: Run, b: Run) -> bool:
-    if a.box != b.box or a.dimension != b.dimension:
-        return False
-    key = "log_p_data" if "log_p_data" in a.arrays else "x_data"
-    return key in b.arrays and np.array_equal(a.arrays[key], b.arrays[key])

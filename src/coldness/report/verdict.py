@@ -1,6 +1,8 @@
 """What a trained model can be trusted with: three questions, answered from its figures.
 
-    Is its density right?           KL(data || model) and total variation
+    Is its density right?           KL(data || model) and total variation; where the data's density
+                                    is not known, log-likelihood of held-out points against that
+                                    of two plain models
     Does it generate from noise?    energy distance of short-run samples, over its floor
     Do long chains keep the quality?                of long-run samples, over its floor
 
@@ -29,6 +31,13 @@ TV_YES = math.sqrt(KL_YES / 2)
 TV_PARTLY = 0.5
 """Half of the model's mass would have to be moved."""
 
+LIKELIHOOD_TOLERANCE = 0.05
+"""Nats that a model may stay behind the better of two plain models: a Gaussian cannot be beaten on
+Gaussian data, and a network fitted by sampling stays a few hundredths behind it."""
+
+LOG_Z_ERROR = 0.02
+"""Nats. A log-likelihood from a grid that changes log Z by more when it is thinned says nothing."""
+
 FLOOR_YES = 10.0
 """Times the floor. Energy distance is a squared distance: an error three times that of sampling."""
 
@@ -47,6 +56,11 @@ THRESHOLDS = (
     f"log-likelihood of data stays behind the best possible; partly below {KL_PARTLY:g} nat, "
     "where a point is on average e times too unlikely. Total variation, the share of the model's "
     f"mass that is misplaced, must agree: yes below {TV_YES:.2f}, partly below {TV_PARTLY:g}.",
+    "Density of your own points, whose true density nobody knows: the mean log-likelihood of "
+    "held-out points is compared with that of two plain models of the training points, a Gaussian "
+    "and a kernel density estimate with Scott's bandwidth. Yes if it is no more than "
+    f"{LIKELIHOOD_TOLERANCE:g} nats behind the better one; partly if it is above the Gaussian. "
+    f"Not measured if thinning the grid changes log Z by more than {LOG_Z_ERROR:g}.",
     f"Samples: yes within {FLOOR_YES:g} times the floor, partly within {FLOOR_PARTLY:g} times. The "
     "floor is the energy distance between two independent samples of the data. Energy distance is "
     f"a squared distance, so {FLOOR_YES:g} times the floor is an error about three times that of "
@@ -81,6 +95,8 @@ def judge(metrics: Mapping[str, float]) -> Verdict:
 def _density(metrics: Mapping[str, float]) -> Answer:
     question = "Is its density right?"
     kl, tv = metrics.get("kl"), metrics.get("tv")
+    if kl is None and tv is None and "log_likelihood_test" in metrics:
+        return _likelihood(question, metrics)
     if kl is None and tv is None:
         sentence = "Neither KL nor total variation was measured."
         return Answer(question, "not measured", "", sentence)
@@ -100,10 +116,35 @@ def _density(metrics: Mapping[str, float]) -> Answer:
     }[grade]
     if kl is not None and not math.isfinite(kl):
         sentence = "Its density could not be normalised, so its energies are not log-densities."
+    return Answer(question, grade, ", ".join(figures), sentence + _outside(metrics))
+
+
+def _likelihood(question: str, metrics: Mapping[str, float]) -> Answer:
+    """Of data whose density is not known: held-out points under the model and two plain models."""
+    test, gaussian, kde = (metrics[f"log_likelihood_{k}"] for k in ("test", "gaussian", "kde"))
+    figure = (
+        f"log-likelihood of held-out points {number(test, 4)} nats, "
+        f"Gaussian {number(gaussian, 4)}, kernel estimate {number(kde, 4)}"
+    )
+    if not metrics.get("log_z_error", 0.0) <= LOG_Z_ERROR:
+        sentence = "The grid is too coarse to normalise it on: raise evaluation.grid."
+        return Answer(question, "not measured", figure, sentence)
+    if test >= max(gaussian, kde) - LIKELIHOOD_TOLERANCE:
+        grade: Grade = "yes"
+        sentence = (
+            "New points are as likely under it as under a kernel estimate and a Gaussian, or more; "
+            "how near it is to the truth cannot be known."
+        )
+    elif test > gaussian:
+        grade, sentence = "partly", "It is better than a Gaussian, but a kernel estimate beats it."
+    else:
+        grade, sentence = "no", "A Gaussian with the data's moments is the better density."
+    return Answer(question, grade, figure, sentence + _outside(metrics))
+
+
+def _outside(metrics: Mapping[str, float]) -> str:
     outside = metrics.get("mass_outside", 0.0)
-    if outside > MASS_OUTSIDE:
-        sentence += f" {outside:.0%} of its mass lies where there is no data."
-    return Answer(question, grade, ", ".join(figures), sentence)
+    return f" {outside:.0%} of its mass lies where there is no data." * (outside > MASS_OUTSIDE)
 
 
 def _short(metrics: Mapping[str, float]) -> Answer:

@@ -120,8 +120,8 @@ class RunFolder:
         if not self.weights.is_file():
             raise BadFile(f"{self.path} is not trained to its end: go on with --resume")
         try:
-            settings.energy.load_state_dict(load_weights(self.weights))
-        except RuntimeError as error:
+            settings.load_model_state(load_weights(self.weights))
+        except (RuntimeError, KeyError) as error:
             raise BadFile(f"{self.weights} does not fit {self.config}") from error
         return settings
 

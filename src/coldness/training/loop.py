@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
@@ -76,6 +76,7 @@ class Training:
             source.start.prepare(
                 x_data.to(fabric.device), self.energy.coordinates, self.chain_generator
             )
+        self.contrasts = settings.contrasts()
         self.compiled = [_compile(settings, source.steps) for source in settings.sources]
 
     @classmethod
@@ -87,9 +88,6 @@ class Training:
     def iterate(self) -> dict[str, Tensor | float]:
         """One update of the network; gives the figures of this iteration."""
         s, t, n = self.settings, self.iteration, self.settings.iterations
-        beta = value_at(s.contrast.beta, t, n)
-        tempering = s.contrast.tempering
-        tempering = 1 - beta if tempering is None else value_at(tempering, t, n)
         figures: dict[str, Tensor | float] = {}
 
         # Data, with noise where asked (Eq. 5A).
@@ -101,6 +99,7 @@ class Training:
         # Negatives: chains on (1 - beta) U, from every source.
         negatives = []
         for k, source in enumerate(s.sources):
+            tempering = s.tempering_of(source, t)
             chains = source.draw(
                 self.energy,
                 x_data,
@@ -110,18 +109,22 @@ class Training:
                 compiled=self.compiled[k],
             )
             negatives.append(chains.x)
-            suffix = f"_{k}" if k else ""
             # |dE|, as in the Anatomy paper: without coldness and, where there is any, tempering.
-            figures[f"r{suffix}"] = chains.gradient_norm / (self.energy.coldness * (tempering or 1))
-            figures[f"acceptance{suffix}"] = chains.acceptance
+            r = chains.gradient_norm / (self.energy.coldness * (tempering or 1))
+            figures.update(_of(k, {"r": r, "acceptance": chains.acceptance}))
+            figures.update(_of(k, source.figures()))
 
         # Contrast and terms, from one forward pass.
         sizes = [len(x) for x in (x_data, *negatives)]
         u_data, *u_model = self.model(torch.cat([x_data, *negatives])).split(sizes)
-        loss, of_contrast = s.contrast(
-            u_data, u_model, beta, [source.weight for source in s.sources]
-        )
-        loss = loss / self.energy.coldness
+        losses = []
+        for members in self.contrasts:
+            beta = value_at(s.beta_of(s.sources[members[0]]), t, n)
+            weights = [s.sources[k].weight for k in members]
+            loss, of_contrast = s.contrast(u_data, [u_model[k] for k in members], beta, weights)
+            losses.append(loss / self.energy.coldness)
+            figures.update(_of(members[0], {**of_contrast, "beta": beta}))
+        loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
         if s.terms:
             batch = Batch(self.energy, x_data, torch.cat(negatives), u_data, torch.cat(u_model))
             loss = loss + torch.stack([term(batch) for term in s.terms]).sum()
@@ -137,16 +140,17 @@ class Training:
         norm = torch.nn.utils.get_total_norm(gradients)
         if s.clip_gradient is not None:
             torch.nn.utils.clip_grads_with_norm_(self.parameters, s.clip_gradient, norm)
-        self.optimiser.step()
-        if self.ema is not None:
-            self.ema.update()
+        starved = s.least_grad_scale > 0 and _grad_scale(figures) < s.least_grad_scale
+        if not starved:
+            self.optimiser.step()
+            if self.ema is not None:
+                self.ema.update()
         self.iteration += 1
 
-        for k, source in enumerate(s.sources):
-            for name, value in source.start.figures().items():
-                figures[f"{name}_{k}" if k else name] = value
-        figures.update(loss=loss.detach(), **of_contrast, parameter_gradient=norm)
-        figures.update(beta=beta, learning_rate=factor * self.rates[0])
+        figures.update(loss=loss.detach(), parameter_gradient=norm)
+        figures["learning_rate"] = factor * self.rates[0]
+        if s.least_grad_scale > 0:
+            figures["left_out"] = float(starved)
         return figures
 
     def state_dict(self) -> dict[str, Any]:
@@ -157,20 +161,19 @@ class Training:
             "energy": self.energy.state_dict(),
             "optimiser": self.optimiser.optimizer.state_dict(),
             "ema": None if self.ema is None else self.ema.average,
-            "starts": [source.start.state_dict() for source in self.settings.sources],
+            "sources": [source.state_dict() for source in self.settings.sources],
             "data_generator": self.data_generator.get_state(),
             "chain_generator": self.chain_generator.get_state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        starts = [source.start for source in self.settings.sources]
         try:
             self.energy.load_state_dict(state["energy"])
             self.optimiser.optimizer.load_state_dict(state["optimiser"])
             if self.ema is not None:
                 self.ema.load(state["ema"])
-            for start, saved in zip(starts, state["starts"], strict=True):
-                start.load_state_dict(saved)
+            for source, saved in zip(self.settings.sources, state["sources"], strict=True):
+                source.load_state_dict(saved)
             self.data_generator.set_state(state["data_generator"])
             self.chain_generator.set_state(state["chain_generator"])
             self.iteration, self.seconds = state["iteration"], state["seconds"]
@@ -179,11 +182,11 @@ class Training:
             raise BadFile(f"the checkpoint does not fit this run's settings ({line})") from error
 
     def weights(self) -> dict[str, Tensor]:
-        """Of the trained model: the average where there is one."""
+        """Of the trained model, for `Settings.load_model_state`: the average where there is one."""
         if self.ema is None:
-            return self.energy.state_dict()
+            return self.settings.model_state()
         with self.ema.in_place():
-            return {name: value.clone() for name, value in self.energy.state_dict().items()}
+            return {name: value.clone() for name, value in self.settings.model_state().items()}
 
 
 def fit(
@@ -232,6 +235,16 @@ def fit(
             settle(save=True)
         finally:
             metrics.close()
+
+
+def _of(k: int, figures: Mapping[str, Tensor | float]) -> dict[str, Tensor | float]:
+    """Figures of source k, by names of their own from the second source on."""
+    return {f"{name}_{k}" if k else name: value for name, value in figures.items()}
+
+
+def _grad_scale(figures: Mapping[str, Tensor | float]) -> float:
+    """The largest of all contrasts; reads it back from the device."""
+    return max(float(v) for name, v in figures.items() if name.startswith("grad_scale"))
 
 
 def _compile(settings: Settings, steps: int) -> bool:

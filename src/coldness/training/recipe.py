@@ -81,7 +81,7 @@ def find(recipe: str) -> Path:
     path = Path(recipe)
     if path.is_file():
         return path
-    raise RecipeError(f"no recipe {recipe!r}{_nearest(recipe, known)}; see `coldness recipes`")
+    raise RecipeError(f"no recipe {recipe!r}{nearest(recipe, known)}; see `coldness recipes`")
 
 
 def settings_parser(**kwargs: Any) -> ArgumentParser:
@@ -147,13 +147,13 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _apply_paths(recipe: dict[str, Any], overrides: Sequence[str]) -> list[str]:
-    """Applies overrides that go through a list or the temperature; gives the others back."""
+    """Applies overrides of or through a list, and of the temperature; gives the others back."""
     rest, words = [], list(overrides)
     while words:
         word = words.pop(0)
         name, equals, value = word.removeprefix("--").partition("=")
         steps = name.split(".")
-        of_list = len(steps) > 1 and steps[1].isdigit()
+        of_list = steps == ["sources"] or (len(steps) > 1 and steps[1].isdigit())
         if not word.startswith("--") or not (of_list or steps[0] == "temperature"):
             rest.append(word)
             continue
@@ -290,11 +290,11 @@ def _one_line(error: BaseException) -> str:
         r"(?:unrecognized arguments: -*|Option '|Key '|key \"|No action for key \"?)([\w.]+)", text
     ) or re.search(r"import path string: (\w+)", text)
     if bad:
-        text += _nearest(bad.group(1).split(".")[-1], _names())
+        text += nearest(bad.group(1).split(".")[-1], _names())
     return re.sub(r"<class '([\w.]+)'>", lambda m: m.group(1).split(".")[-1], text)
 
 
-def _nearest(word: str, names: Any) -> str:
+def nearest(word: str, names: Any) -> str:
     near = difflib.get_close_matches(word, list(names), n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near and near[0] != word else ""
 

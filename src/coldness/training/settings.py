@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from coldness.chains import Source
 from coldness.data import Data
 from coldness.energies import Energy
 from coldness.energies.coordinates import Kind
 from coldness.objectives import Contrast, Term
-from coldness.schedules import Schedule
+from coldness.schedules import Schedule, value_at
 
 Optimiser = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
 
@@ -65,6 +66,9 @@ class Settings:
         data_noise: standard deviation of Gaussian noise added to data (Anatomy, Eq. 5A).
         learning_rate: what the optimiser's own rate is multiplied by over training.
         clip_gradient: largest norm of the parameters' gradient; null for none.
+        least_grad_scale: an update whose GradScale is below this is left out, because an optimiser
+            that normalises gradients would make a full step of what the objective wanted ignored
+            (beta paper, Appendix H). 0 for never; else one number is read back an iteration.
         ema: decay of an exponential moving average of the weights, which is then the model that
             is evaluated; null for none.
         preconditioner: coordinates estimated from the data for network, starts and kernels.
@@ -87,6 +91,7 @@ class Settings:
     data_noise: float | Schedule = 0.0
     learning_rate: float | Schedule = 1.0
     clip_gradient: float | None = None
+    least_grad_scale: float = 0.0
     ema: float | None = None
     preconditioner: Kind = "none"
     seed: int = 0
@@ -110,10 +115,55 @@ class Settings:
             raise ValueError(f"ema must be between 0 and 1, got {self.ema}")
         if self.clip_gradient is not None and not self.clip_gradient > 0:
             raise ValueError(f"clip_gradient must be > 0, got {self.clip_gradient}")
+        if not 0 <= self.least_grad_scale < 1:
+            raise ValueError(f"least_grad_scale must be in [0, 1), got {self.least_grad_scale}")
         if self.threads is not None and self.threads < 1:
             raise ValueError(f"threads must be >= 1, got {self.threads}")
+        for part in self.energy.modules():
+            if isinstance(part, Energy):
+                _build(part, self.data.shape)
+
+    def contrasts(self) -> list[list[int]]:
+        """Sources that are weighed together, by number: those with one beta."""
+        groups: dict[float | Schedule, list[int]] = {}
+        for k, source in enumerate(self.sources):
+            groups.setdefault(self.beta_of(source), []).append(k)
+        return list(groups.values())
+
+    def beta_of(self, source: Source) -> float | Schedule:
+        return self.contrast.beta if source.beta is None else source.beta
+
+    def tempering_of(self, source: Source, t: int) -> float:
+        """Chains of the source follow this times U at iteration t."""
+        own = self.contrast.tempering
+        if own is not None:
+            return value_at(own, t, self.iterations)
+        return 1 - value_at(self.beta_of(source), t, self.iterations)
+
+    def model_state(self) -> dict[str, Tensor]:
+        """What the trained model is: its weights, and the steps that its sources adapted."""
+        steps = {
+            f"sources.{k}.{name}": value
+            for k, source in enumerate(self.sources)
+            for name, value in source.step_state().items()
+        }
+        return {**self.energy.state_dict(), **steps}
+
+    def load_model_state(self, state: dict[str, Tensor]) -> None:
+        rest = dict(state)
+        for k, source in enumerate(self.sources):
+            names = source.step_state()
+            source.load_step_state({name: rest.pop(f"sources.{k}.{name}") for name in names})
+        self.energy.load_state_dict(rest)
 
     def use_threads(self) -> None:
         """Sets PyTorch's number of threads for the whole process."""
         if self.threads is not None:
             torch.set_num_threads(self.threads)
+
+
+def _build(energy: Energy, shape: tuple[int, ...]) -> None:
+    """Tells networks that see the data, those an energy holds itself, the shape of an example."""
+    for net in energy.children():
+        if callable(build := getattr(net, "build", None)):
+            build(shape)

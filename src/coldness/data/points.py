@@ -1,0 +1,173 @@
+"""Your own points: a file of numbers, one point a row, of unknown density.
+
+    y = (x - m) / s,     log p(x) = log p(y) - sum log s
+
+m and s, kept as `mean` and `std`, are those of each dimension of the training part. The model lives
+in y; log-likelihoods are given in the units of x. A share of the points, drawn by a seed, is never
+trained on.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.lib.npyio import NpzFile
+from numpy.typing import NDArray
+from torch import Tensor
+
+from coldness.data.base import HeldOut
+
+LEAST_POINTS = 20
+LEAST_PART = 4
+"""Points that the training part and the test part must have at least."""
+
+MARGIN = 1.15
+"""The box is so many times as far out as the outermost point."""
+
+ROUNDING = 1e-12
+"""A spread below this share of the values is rounding: the column counts as constant."""
+
+
+class BadPoints(ValueError):
+    """A file that no density can be learned from, in one line."""
+
+
+class Points(HeldOut):
+    """Points read from a file.
+
+    Args:
+        path: .npy, .npz (one array, or the one called x), .csv or .txt with or without a header.
+        held_out: share of the points kept for testing.
+        split_seed: of the draw of these points.
+        standardise: to mean 0 and standard deviation 1 in each dimension, by the training part.
+    Shapes: (N, D) in the file, or (N,) for D = 1.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        held_out: float = 0.2,
+        split_seed: int = 0,
+        standardise: bool = True,
+    ) -> None:
+        if not 0 < held_out < 1:
+            raise BadPoints(f"held_out must be between 0 and 1, got {held_out}")
+        x = torch.from_numpy(_checked(_read(Path(path)), path))
+        order = torch.randperm(len(x), generator=torch.Generator().manual_seed(split_seed))
+        tested = round(held_out * len(x))
+        if min(tested, len(x) - tested) < LEAST_PART:
+            raise BadPoints(
+                f"held_out {held_out:g} splits {len(x)} points into {len(x) - tested} for training "
+                f"and {tested} for testing; each needs {LEAST_PART}"
+            )
+        test, train = x[order[:tested]], x[order[tested:]]
+        mean, std = train.mean(0), train.std(0)
+        _check_spread(train, mean, std, path)
+        if not standardise:
+            mean, std = torch.zeros_like(mean), torch.ones_like(std)
+        self.mean, self.std = mean, std
+        self.train = ((train - mean) / std).float()
+        self.test = ((test - mean) / std).float()
+        self.log_scale = float(std.log().sum())
+        self.box = MARGIN * max(float(part.abs().max()) for part in (self.train, self.test))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.train.shape[1:])
+
+    def sample(self, count: int, generator: torch.Generator) -> Tensor:
+        """Drawn from the training part with replacement."""
+        return self.train[torch.randint(len(self.train), (count,), generator=generator)]
+
+
+def _read(path: Path) -> NDArray[Any]:
+    """The array in the file, of any shape and kind; nothing in it is run."""
+    readers = {".npy": _numpy, ".npz": _numpy, ".csv": _text, ".txt": _text}
+    if path.suffix not in readers:
+        raise BadPoints(f"{path} must end in .npy, .npz, .csv or .txt")
+    if not path.is_file():
+        where = "" if path.is_absolute() else f" in {Path.cwd()}"
+        raise BadPoints(f"there is no file {path}{where}")
+    try:
+        return readers[path.suffix](path)
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        if isinstance(error, BadPoints):
+            raise
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        if "pickle" in line:
+            line = "it holds Python objects, which are never loaded"
+        raise BadPoints(f"{path} cannot be read: {line}") from error
+
+
+def _numpy(path: Path) -> NDArray[Any]:
+    with path.open("rb") as file:
+        loaded = np.load(file, allow_pickle=False)
+        if not isinstance(loaded, NpzFile):
+            return loaded
+        names = loaded.files
+        if "x" not in names and len(names) != 1:
+            raise BadPoints(f"{path} must hold one array or one called x, got {names}")
+        return loaded["x" if "x" in names else names[0]]
+
+
+def _text(path: Path) -> NDArray[Any]:
+    """Numbers between commas, semicolons or white space, after at most one header line."""
+    text = path.read_text(encoding="utf-8-sig")
+    lines = [line for line in text.splitlines() if line.split("#")[0].strip()]
+    if not lines:
+        raise BadPoints(f"{path} is empty")
+    between = next((mark for mark in ",;" if mark in lines[0]), None)
+    numbers = lines if _is_number_line(lines[0], between) else lines[1:]
+    if not numbers:
+        raise BadPoints(f"{path} holds a header and no points")
+    return np.loadtxt(numbers, delimiter=between, ndmin=2)
+
+
+def _is_number_line(line: str, between: str | None) -> bool:
+    try:
+        [float(cell) for cell in line.split("#")[0].split(between)]
+    except ValueError:
+        return False
+    return True
+
+
+def _checked(x: NDArray[Any], path: str) -> NDArray[np.float64]:
+    """(N, D) in float64, finite and long enough."""
+    if not (np.issubdtype(x.dtype, np.integer) or np.issubdtype(x.dtype, np.floating)):
+        raise BadPoints(f"{path} must hold real numbers, got {x.dtype}")
+    if x.ndim == 1:
+        x = x[:, None]
+    if x.ndim != 2 or not x.shape[1]:
+        raise BadPoints(f"{path} must hold points (N, D), got the shape {x.shape}")
+    if len(x) < LEAST_POINTS:
+        raise BadPoints(f"{path} holds {len(x)} points; {LEAST_POINTS} are the least")
+    x = x.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(x).all(1))
+    if len(bad):
+        raise BadPoints(
+            f"{path} has {len(bad)} rows that are not finite, the first is row {bad[0]}"
+        )
+    return x
+
+
+def _check_spread(train: Tensor, mean: Tensor, std: Tensor, path: str) -> None:
+    """Refuses points on a plane of lower dimension, where there is no density."""
+    flat = (std <= ROUNDING * mean.abs()) | ~std.isfinite()
+    if bool(flat.any()):
+        column = int(flat.nonzero()[0])
+        what = "constant" if bool(std[column].isfinite()) else "too large for its variance"
+        raise BadPoints(f"column {column} of {path} is {what}: there is no density to learn")
+    dimension = train.shape[1]
+    if len(train) > dimension:
+        y = (train - mean) / std
+        rank = int(torch.linalg.matrix_rank(y.T @ y / len(y), rtol=ROUNDING, hermitian=True))
+        if rank < dimension:
+            raise BadPoints(
+                f"the {dimension} columns of {path} lie on a plane of {rank} dimensions: "
+                "drop those that follow from others"
+            )

@@ -1,0 +1,122 @@
+"""Panels in the plane of one evaluation: truth, model, and densities of its samples.
+
+Every panel is drawn as a density and as a log density. Colours mean the same in all panels of a
+kind: their scale is that of the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from coldness.report import figures
+from coldness.report.figures import Array
+
+Ends = dict[str, tuple[float, float]]
+"""Lowest and highest value of the colour scale, for "density" and for "log density"."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A picture [x, y], what it shows, and what to say below it."""
+
+    name: str
+    density: Array
+    log_density: Array
+    note: str = ""
+
+    def values(self, kind: str) -> Array:
+        """Of "density" or "log density"."""
+        return self.density if kind == "density" else self.log_density
+
+
+@dataclass(frozen=True)
+class Densities:
+    """The arrays of an evaluation as panels; estimates are made when they are asked for."""
+
+    arrays: dict[str, Array]
+
+    @property
+    def box(self) -> float:
+        return float(self.arrays["box"])
+
+    @property
+    def dimension(self) -> int:
+        return self.arrays["x_data"].shape[1]
+
+    @cached_property
+    def truth(self) -> Panel:
+        """The density where it is known, else that of the data."""
+        if "log_p_data" in self.arrays:
+            return self._grid("Truth", "log_p_data")
+        return self._samples("Data", "x_data")
+
+    @cached_property
+    def model(self) -> Panel | None:
+        """None where the model's density is not known."""
+        return self._grid("Model", "log_p_model") if "log_p_model" in self.arrays else None
+
+    @cached_property
+    def short(self) -> Panel:
+        return self._samples("Short-run samples", "x_short")
+
+    @cached_property
+    def long(self) -> Panel:
+        return self._samples("Long-run samples", "x_long")
+
+    @cached_property
+    def ends(self) -> Ends:
+        """The colour scales of the truth."""
+        density = self.truth.density
+        high = float(density.max()) or 1.0
+        high_log = float(np.log(high))
+        low_log = high_log - figures.LOG_RANGE
+        if self.dimension > 2:  # a histogram: just below a bin with one sample in it
+            low_log = float(np.log(density[density > 0].min(initial=high))) - 1
+        return {"density": (0.0, high), "log density": (low_log, high_log)}
+
+    def same_truth(self, other: Densities) -> bool:
+        if self.box != other.box or self.dimension != other.dimension:
+            return False
+        key = "log_p_data" if "log_p_data" in self.arrays else "x_data"
+        return key in other.arrays and np.array_equal(self.arrays[key], other.arrays[key])
+
+    def _grid(self, name: str, key: str) -> Panel:
+        log_p = figures.crop(self.arrays["side"], self.arrays[key], self.box)
+        return Panel(name, np.exp(log_p), figures.log_density(np.exp(log_p)))
+
+    def _samples(self, name: str, key: str) -> Panel:
+        x = self.arrays[key]
+        estimate = figures.sample_density if self.dimension == 2 else figures.histogram
+        density = estimate(x, self.box)
+        outside = 1 - float((np.abs(x[:, :2]) <= self.box).all(1).mean())
+        note = f"{outside:.1%} lie outside the panel" if outside >= 0.001 else ""
+        return Panel(name, density, figures.log_density(density), note)
+
+
+def read_densities(path: Path) -> Densities:
+    """From an evaluation.npz; nothing in it is run.
+
+    Raises:
+        OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile: it is broken.
+    """
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {key: file[key].astype(np.float64) for key in file.files}
+    arrays.setdefault("box", np.abs(arrays["x_data"]).max())  # where the law is not known
+    _check(arrays)
+    return Densities(arrays)
+
+
+def _check(arrays: Mapping[str, Array]) -> None:
+    for key in ("x_data", "x_short", "x_long"):
+        if arrays[key].ndim != 2 or not len(arrays[key]):
+            raise ValueError(f"{key} is not (n, D)")
+    for key in {"log_p_data", "log_p_model"} & set(arrays):
+        if arrays[key].shape != arrays["x_data"].shape[1] * arrays["side"].shape:
+            raise ValueError(f"{key} is not (G, G), or (G,) on the line")
+    if not float(arrays["box"]) > 0:
+        raise ValueError("box is not > 0")

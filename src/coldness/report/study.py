@@ -1,0 +1,205 @@
+"""The report of a study: what a paper says, and what came out of the runs here.
+
+Claims first, then for every block the paper's figure laid out again with its curves, means over
+seeds, figures that need no run, and the command. Like the report of runs, the page is
+self-contained, has no script, and escapes whatever comes from files.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from coldness.report import figures, study_curves
+from coldness.report.figures import Array
+from coldness.report.page import environment
+from coldness.report.panels import Panel
+from coldness.report.plate_figure import figure_png
+from coldness.report.plates import Place, Plate, Strip, at, column_levels, lay_out, strip_levels
+from coldness.report.verdict import number
+from coldness.studies.claims import Outcome, Row
+from coldness.studies.study import Block, Study
+from coldness.training.checkpoint import BadFile, write_atomically
+
+__all__ = ["figure_png", "write_study_report"]
+
+TILE_POINTS = 160
+"""A side of a tile at most: it is shown at 100 to 150 pixels."""
+
+COLUMNS = {
+    "kl": "KL(data || model)",
+    "reverse_kl": "KL(model || data)",
+    "tv": "Total variation",
+    "energy_distance_short": "Energy distance, short-run",
+    "energy_distance_floor": "its floor",
+    "seconds": "Seconds",
+}
+
+BADGES = {
+    True: ("yes", "holds"),
+    False: ("no", "does not hold"),
+    None: ("not measured", "not measured"),
+}
+
+
+def write_study_report(
+    study: Study,
+    rows: Sequence[Row],
+    outcomes: Sequence[Outcome],
+    numbers: Sequence[Mapping[str, Any]],
+    runs: Path,
+    out: Path,
+    command: str,
+) -> Path:
+    """Writes the report on a study, finished or not, to the file `out`.
+
+    Args:
+        study: what was to be run.
+        rows: of finished runs.
+        outcomes: of the study's claims.
+        numbers: figures that need no run: claim, equation, expected, measured, holds.
+        runs: the folder of run folders.
+        out: file to write.
+        command: that made it.
+
+    Raises:
+        BadFile: an evaluation is broken, or `out` is a folder.
+    """
+    if out.is_dir():
+        raise BadFile(f"{out} is a folder; name a file, such as {out / 'report.html'}")
+    templates = environment()
+    templates.filters["shown"] = shown
+    page = templates.get_template("study.html.j2").render(
+        study=study,
+        command=command,
+        claims=[(*BADGES[outcome.holds], outcome) for outcome in outcomes],
+        summary=summarise(rows, outcomes),
+        blocks=[_block(block, rows, runs) for block in study.blocks],
+        columns=list(COLUMNS.values()),
+        numbers=[(*BADGES[row["holds"]], row) for row in numbers],
+        colour_scale=figures.colour_scale(),
+        light=figures.LIGHT.runs,
+        dark=figures.DARK.runs,
+    )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, lambda file: file.write(page.encode()))
+    return out
+
+
+def summarise(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> str:
+    """How many claims hold, and of how many runs that is."""
+    counts = Counter(outcome.holds for outcome in outcomes)
+    parts = []
+    if outcomes:
+        parts.append(f"{counts[True]} of {_many(len(outcomes), 'claim')} hold")
+    if counts[None]:
+        parts.append(f"{counts[None]} not measured")
+    if rows:
+        seeds = len({row["seed"] for row in rows})
+        parts.append(f"{_many(len(rows), 'run')} with {_many(seeds, 'seed')}")
+    diverged = sum(row["diverged_at"] is not None for row in rows)
+    if diverged:
+        parts.append(f"{diverged} of them diverged")
+    return ", ".join(parts)
+
+
+def shown(value: Any) -> str:
+    """A figure or a text of a table."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return number(value, 4)
+
+
+def _many(count: int, name: str) -> str:
+    return f"{count} {name}" if count == 1 else f"{count} {name}s"
+
+
+def _block(block: Block, rows: Sequence[Row], runs: Path) -> dict[str, Any]:
+    plate = lay_out(block, rows, runs)
+    return {
+        "name": block.name,
+        "recipe": block.recipe,
+        "axes": list(block.axes),
+        "plate": None if plate is None else _plate(plate),
+        "legend": study_curves.legend(block),
+        "curves": _curves(block, rows),
+        "table": _table(block, at(rows, {"block": block.name})),
+    }
+
+
+def _curves(block: Block, rows: Sequence[Row]) -> list[tuple[str, str, str, str]]:
+    """Title, caption, light and dark picture of each."""
+    if not study_curves.is_drawn(block) or not at(rows, {"block": block.name}):
+        return []
+    lines = study_curves.lines(block, rows)
+    return [
+        (c.title, c.caption, c.render(lines, figures.LIGHT), c.render(lines, figures.DARK))
+        for c in study_curves.curves(block)
+    ]
+
+
+# Plates.
+
+
+def _plate(plate: Plate) -> dict[str, Any]:
+    return {
+        "plate": plate,
+        "tiles": 1 + len(plate.kinds) * len(plate.strips[0].places),
+        "strips": [_strip(strip) for strip in plate.strips],
+    }
+
+
+def _strip(strip: Strip) -> dict[str, Any]:
+    def picture(panel: Panel) -> dict[str, str]:
+        return {
+            kind: figures.panel(_thin(panel.values(kind)), *ends)
+            for kind, ends in strip.ends.items()
+        }
+
+    def pictures(place: Place) -> dict[str, dict[str, str]]:
+        return {name: picture(panel) for name, panel in place.panels.items()}
+
+    return {
+        "setting": strip.setting,
+        "ends": strip.ends,
+        "truth": None if strip.truth is None else picture(strip.truth),
+        "places": [(place, pictures(place)) for place in strip.places],
+    }
+
+
+def _thin(values: Array) -> Array:
+    stride = -(-len(values) // TILE_POINTS)
+    return values[::stride, ::stride]
+
+
+# Means over seeds.
+
+
+def _table(block: Block, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """One line for each combination of levels."""
+    lines = []
+    for others in strip_levels(block):
+        for column in column_levels(block):
+            levels = others | column
+            chosen = at(rows, levels)
+            lines.append(
+                {
+                    "levels": [levels[axis] for axis in block.axes],
+                    "figures": [_mean([row[name] for row in chosen]) for name in COLUMNS],
+                    "seeds": len(chosen),
+                    "diverged": sum(row["diverged_at"] is not None for row in chosen),
+                }
+            )
+    return lines
+
+
+def _mean(values: Sequence[float | None]) -> tuple[str, str]:
+    """The mean, and the smallest and largest where there are several."""
+    there = [value for value in values if value is not None]
+    if not there:
+        return "", ""
+    spread = f"({number(min(there))} to {number(max(there))})" if len(there) > 1 else ""
+    return number(fmean(there)), spread

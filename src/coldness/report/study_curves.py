@@ -1,0 +1,121 @@
+"""Curves of a study: figures of a block's runs against the axis along its columns.
+
+A line for every combination of the other axes' levels: means over seeds, with single seeds as dots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
+
+from coldness.report.figures import Array, Columns, Curve, Theme
+from coldness.report.plates import at, column_axis, column_levels, strip_levels, words
+from coldness.studies.claims import Row
+from coldness.studies.study import Block
+
+LOG_SPREAD = 50.0
+"""Levels whose largest is so many times the smallest stand on a logarithmic axis."""
+
+
+def is_drawn(block: Block) -> bool:
+    """Whether the levels along the columns are at least two numbers."""
+    levels = [level for column in column_levels(block) for level in column.values()]
+    numbers = [x for x in levels if isinstance(x, int | float) and not isinstance(x, bool)]
+    return len(numbers) == len(levels) > 1
+
+
+def legend(block: Block) -> list[str]:
+    """Names of the lines, in order; none where there is a single one."""
+    names = [words(levels) for levels in strip_levels(block)]
+    return names if len(names) > 1 else []
+
+
+def curves(block: Block) -> list[Curve]:
+    axis = str(column_axis(block))
+    levels = [column[axis] for column in column_levels(block)]
+    return [
+        Curve(
+            "KL(data || model), nats",
+            "How wrong the density is. Lines: means over seeds; dots: single seeds; crosses at the "
+            "top: runs that diverged.",
+            _draw(axis, levels, "kl", None),
+        ),
+        Curve(
+            "Energy distance of short-run samples",
+            "How wrong the samples are. Dashed: two samples of the data itself, below which "
+            "nothing can be told apart.",
+            _draw(axis, levels, "energy_distance_short", "energy_distance_floor"),
+        ),
+    ]
+
+
+def lines(block: Block, rows: Sequence[Row]) -> list[Columns]:
+    """What `curves` draw: the columns of a block's rows, one set for each line."""
+    rows = at(rows, {"block": block.name})
+    return [_columns(at(rows, levels), str(column_axis(block))) for levels in strip_levels(block)]
+
+
+def _columns(rows: Sequence[Row], axis: str) -> Columns:
+    names = ("kl", "energy_distance_short", "energy_distance_floor", "diverged_at")
+    return {
+        "level": _numbers(row[axis] for row in rows),
+        **{name: _numbers(row[name] for row in rows) for name in names},
+    }
+
+
+def _numbers(values: Any) -> Array:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def _draw(
+    axis: str, levels: Sequence[float], name: str, floor: str | None
+) -> Callable[[Axes, Sequence[Columns], Theme], None]:
+    def draw(axes: Axes, lines: Sequence[Columns], theme: Theme) -> None:
+        for k, line in enumerate(lines):
+            _line(axes, line, name, theme.runs[k % len(theme.runs)])
+        if floor is not None:
+            height = np.concatenate([line[floor] for line in lines])
+            height = height[np.isfinite(height)]
+            if len(height):
+                axes.axhline(float(height.mean()), color=theme.ink, linewidth=1, linestyle="--")
+        _axes(axes, axis, levels, positive=_positive(lines, name))
+
+    return draw
+
+
+def _line(axes: Axes, line: Columns, name: str, colour: str) -> None:
+    there = np.isfinite(line[name])
+    x, y = line["level"][there], line[name][there]
+    levels = np.unique(x)
+    means = [y[x == level].mean() for level in levels]
+    axes.plot(levels, means, color=colour, linewidth=1.6)
+    axes.plot(x, y, "o", color=colour, markersize=4.5, alpha=0.6, markeredgewidth=0)
+    diverged = line["level"][np.isfinite(line["diverged_at"])]
+    top = np.full(len(diverged), 0.97)
+    axes.plot(diverged, top, "x", color=colour, transform=axes.get_xaxis_transform())
+
+
+def _positive(lines: Sequence[Mapping[str, Array]], name: str) -> bool:
+    values = np.concatenate([line[name] for line in lines])
+    values = values[np.isfinite(values)]
+    return len(values) > 0 and bool((values > 0).all())
+
+
+def _axes(axes: Axes, axis: str, levels: Sequence[float], positive: bool) -> None:
+    axes.set_xlabel(axis, parse_math=False)
+    low, high = min(levels), max(levels)
+    if low > 0 and high > LOG_SPREAD * low:
+        axes.set_xscale("log")
+        margin = (high / low) ** 0.03
+        axes.set_xlim(low / margin, high * margin)
+    else:
+        margin = 0.03 * (high - low)
+        axes.set_xlim(low - margin, high + margin)
+    axes.set_xticks(levels, [f"{level:g}" for level in levels])
+    axes.xaxis.set_minor_locator(NullLocator())
+    if positive:
+        axes.set_yscale("log")

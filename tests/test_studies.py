@@ -1,0 +1,296 @@
+"""Studies: files, grids, claims, and the runs of a grid in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coldness.cli.main import main
+from coldness.studies import Study, packaged_studies, read_study
+from coldness.studies.claims import CHECKS, judge_claims
+from coldness.studies.runner import FIGURES, Grid, read_cell, run_cell
+from coldness.studies.theory import NUMBERS
+
+SMALL = """
+title: A small study
+paper: none
+reported: nothing
+seeds: 2
+set:
+  iterations: 30
+  batch_size: 16
+  energy.net.widths: [8]
+  sources.0.steps: 3
+  evaluation.samples: 50
+  evaluation.long_steps: 5
+  evaluation.grid: 40
+  compile: never
+blocks:
+  - name: mixture
+    recipe: mixture2d
+    vary:
+      kernel:
+        small: {sources.0.kernel.step_size: 0.001}
+        large: {sources.0.kernel: MALA, sources.0.kernel.step_size: 0.01}
+      beta: {contrast.beta: [0, 0.9]}
+claims:
+  - {says: all runs complete, check: completes}
+  - {says: kl falls, check: falls, column: kl, along: beta}
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL)
+    return path
+
+
+# Files and grids.
+
+
+@pytest.mark.parametrize("name", list(packaged_studies()))
+def test_packaged_studies_can_be_run(name: str) -> None:
+    """Every setting is one that training takes, and every claim can be judged."""
+    study = read_study(name)
+    assert study.title
+    assert study.paper
+    assert study.reported
+    cells = study.cells(1)
+    assert len({cell.name for cell in cells}) == len(cells)
+    of_block = {cell.block: cell for cell in cells}  # the last of each
+    for cell in of_block.values():
+        settings = read_cell(cell, quick=True).settings
+        assert settings.seed == 0
+        assert settings.iterations == read_cell(cell).settings.iterations // 10
+    for claim in study.claims:
+        assert claim["check"] in CHECKS
+        assert set(claim.get("where", {})) <= {*study.axes, "variant", "beta"}
+    assert study.numbers is None or study.numbers in NUMBERS
+
+
+def test_a_grid_is_every_combination_with_every_seed(small: Path) -> None:
+    study = read_study(str(small))
+    cells = study.cells(2)
+    assert len(cells) == 2 * 2 * 2
+    assert [cell.seed for cell in cells] == 4 * [0] + 4 * [1]
+    assert study.axes == ["block", "kernel", "beta"]
+    settings = read_cell(cells[2]).settings
+    assert cells[2].name == "mixture-kernel=large-beta=0-seed=0"
+    assert type(settings.sources[0].kernel).__name__ == "MALA"
+    assert settings.sources[0].kernel.step_size == 0.01
+    assert settings.energy.coldness == 800
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ("seeds: 2", "sedes: 2", "did you mean 'seeds'"),
+        ("recipe: mixture2d", "recipe: mixture3d", "did you mean 'mixture2d'"),
+        ("recipe: mixture2d", "recpe: mixture2d", "did you mean 'recipe'"),
+        ("{contrast.beta: [0, 0.9]}", "[0, 0.9]", "beta must be"),
+        ("check: falls", "check: fals", "did you mean 'falls'"),
+        ("{contrast.beta: [0, 0.9]}", "{contrast.bta: [0, 0.9]}", "bta"),
+        ("title: A", "title: [A", "YAML"),
+    ],
+)
+def test_a_bad_study_gets_one_line_and_writes_nothing(
+    small: Path, before: str, after: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small.write_text(SMALL.replace(before, after))
+    out = small.parent / "out"
+    assert main(["reproduce", str(small), "--out", str(out)]) == 2
+    error = capsys.readouterr().err
+    assert len(error.splitlines()) == 1
+    assert says in error
+    assert not out.exists()
+
+
+def test_an_unknown_study_gets_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "beta-density"]) == 2
+    assert "did you mean 'beta-densities'" in capsys.readouterr().err
+
+
+# Claims.
+
+AXES = ["block", "variant", "beta"]
+
+
+def row(beta: float, kl: float | None, seed: int = 0, **more: Any) -> dict[str, Any]:
+    return {"block": "a", "variant": "x", "beta": beta, "seed": seed, "kl": kl,
+            "diverged_at": 7 if kl is None else None, "run": f"{beta}-{seed}", **more}  # fmt: skip
+
+
+def holds(rows: list[dict[str, Any]], **claim: Any) -> bool | None:
+    return judge_claims([{"says": "", **claim}], rows, AXES)[0].holds
+
+
+def test_monotone_claims_are_of_means_at_every_other_setting() -> None:
+    rows = [row(0, 3), row(0, 5, 1), row(0.5, 4.5), row(0.5, 1, 1), row(0.9, 1), row(0.9, 1, 1)]
+    assert holds(rows, check="falls", column="kl", along="beta") is True
+    assert holds(rows, check="rises", column="kl", along="beta") is False
+    other = [row(0, 1, block="b"), row(0.9, 2, block="b")]
+    assert holds(rows + other, check="falls", column="kl", along="beta") is False
+    where = {"block": "a"}
+    assert holds(rows + other, check="falls", column="kl", along="beta", where=where) is True
+    assert holds([*rows, row(0.1, None)], check="falls", column="kl", along="beta") is None
+    assert holds([], check="falls", column="kl", along="beta") is None
+
+
+def test_equal_means_are_not_monotone() -> None:
+    assert holds([row(0, 1), row(1, 1)], check="falls", column="kl", along="beta") is False
+
+
+def test_drops_asks_for_the_factor_between_the_ends() -> None:
+    rows = [row(0, 10), row(0.9, 1)]
+    assert holds(rows, check="drops", column="kl", along="beta", factor=9) is True
+    assert holds(rows, check="drops", column="kl", along="beta", factor=11) is False
+
+
+def test_within_compares_two_columns() -> None:
+    rows = [row(0, 2.0, floor=1.0), row(0, 4.0, 1, floor=1.0)]
+    assert holds(rows, check="within", column="kl", of="floor", factor=3) is True
+    assert holds(rows, check="within", column="kl", of="floor", factor=2.9) is False
+    assert holds([row(0, None, floor=1.0)], check="within", column="kl", of="floor") is None
+
+
+def test_exceeds_counts_diverged_runs() -> None:
+    assert holds([row(0, 6), row(0, None, 1)], check="exceeds", column="kl", value=5) is True
+    assert holds([row(0, 4), row(0, None, 1)], check="exceeds", column="kl", value=5) is False
+
+
+def test_lowest_names_a_level() -> None:
+    rows = [row(0.5, 1), row(0.5, 2, variant="y"), row(0.9, 1), row(0.9, 0.5, variant="y")]
+    asked = {"check": "lowest", "column": "kl", "along": "variant", "level": "x"}
+    assert holds(rows, **asked, where={"beta": 0.5}) is True
+    assert holds(rows, **asked) is False
+
+
+def test_agree_compares_levels_with_seeds() -> None:
+    rows = [row(0, 1.0), row(0, 1.4, 1), row(0, 1.2, variant="y"), row(0, 1.3, 1, variant="y")]
+    assert holds(rows, check="agree", column="kl", along="variant") is True
+    far = [row(0, 3.0, variant="z"), row(0, 3.1, 1, variant="z")]
+    assert holds(rows + far, check="agree", column="kl", along="variant") is False
+
+
+def test_completes_counts_runs() -> None:
+    outcome = judge_claims([{"says": "", "check": "completes"}], [row(0, 1), row(0, None)], AXES)[0]
+    assert outcome.holds is False
+    assert "1 of 2" in outcome.measured
+
+
+# Running.
+
+
+def study_of(path: Path) -> Study:
+    return read_study(str(path))
+
+
+def test_a_study_runs_resumes_and_reports(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    words = ["reproduce", str(small), "--out", str(out), "--workers", "2"]
+    assert main([*words, "--seeds", "1"]) == 0
+    rows = json.loads((out / "table.json").read_text())
+    assert [row["beta"] for row in rows] == [0, 0.9, 0, 0.9]
+    assert [row["kernel"] for row in rows] == ["small", "small", "large", "large"]
+    for row in rows:
+        assert {"recipe", "data", "seed", "seconds", "diverged_at", *FIGURES} <= set(row)
+        assert all(not isinstance(value, (dict, list)) for value in row.values())
+        assert row["kl"] > 0
+    assert "<html" in (out / "report.html").read_text()
+    stamps = {path: path.stat().st_mtime_ns for path in out.rglob("row.json")}
+    assert main(words) == 0  # the second seed alone
+    assert "8 runs, 4 to do" in " ".join(capsys.readouterr().err.split())
+    assert len(json.loads((out / "table.json").read_text())) == 8
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps
+
+
+def test_a_run_of_a_study_equals_the_same_run_alone(small: Path, tmp_path: Path) -> None:
+    cell = study_of(small).cells(1)[1]
+    alone = tmp_path / "alone"
+    words = ["train", cell.recipe, *cell.overrides, "--out", str(alone)]
+    assert main(words) == 0
+    run_cell(cell, tmp_path / "runs")
+    weights = "model.safetensors"
+    ours = (tmp_path / "runs" / cell.name / weights).read_bytes()
+    assert ours == (alone / weights).read_bytes()
+
+
+def test_diverged_runs_are_rows_and_are_not_run_again(small: Path, tmp_path: Path) -> None:
+    small.write_text(SMALL.replace("contrast.beta: [0, 0.9]", "optimiser.lr: [1.0e+30]"))
+    grid = Grid(study_of(small).cells(1), tmp_path / "runs")
+    grid.run(workers=1)
+    assert [row["kl"] for row in grid.table()] == [None, None]
+    assert all(row["diverged_at"] is not None for row in grid.table())
+    again = Grid(study_of(small).cells(1), tmp_path / "runs")
+    assert len(again.rows) == 2
+
+
+def test_a_run_that_fails_is_a_problem_and_the_others_go_on(small: Path, tmp_path: Path) -> None:
+    small.write_text(SMALL.replace("sources.0.kernel: MALA, ", "sources.0.count: -1, "))
+    grid = Grid(study_of(small).cells(1), tmp_path / "runs")
+    grid.run(workers=1)
+    assert len(grid.rows) == 2
+    assert all("count must be >= 1" in problem for problem in grid.problems.values())
+
+
+def test_folders_of_other_things_are_left_alone(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "thesis.tex").write_text("mine")
+    assert main(["reproduce", str(small), "--out", str(theirs)]) == 2
+    assert "nothing was written" in capsys.readouterr().err
+    assert [path.name for path in theirs.iterdir()] == ["thesis.tex"]
+
+
+def test_runs_with_other_settings_are_refused(small: Path, tmp_path: Path) -> None:
+    cell = study_of(small).cells(1)[0]
+    run_cell(cell, tmp_path)
+    (tmp_path / cell.name / "row.json").unlink()
+    with pytest.raises(ValueError, match="other settings"):
+        run_cell(cell, tmp_path, quick=True)
+
+
+def test_an_interrupted_study_goes_on_where_it_stopped(small: Path, tmp_path: Path) -> None:
+    """SIGINT to the process group, as a terminal sends it: runs save, and resume bit for bit."""
+    small.write_text(
+        SMALL.replace("iterations: 30", "iterations: 1500").replace("seeds: 2", "seeds: 1")
+    )
+    out = tmp_path / "out"
+    words = [sys.executable, "-m", "coldness.cli.main", "reproduce", str(small), "--out", str(out)]
+    process = subprocess.Popen(
+        [*words, "--workers", "2"], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    deadline = time.time() + 120
+    logs = [out / "runs" / cell.name / "metrics.csv" for cell in study_of(small).cells(1)[:2]]
+    while time.time() < deadline and not all(p.is_file() and p.stat().st_size > 5000 for p in logs):
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    assert process.returncode == 130, error
+    assert "the same command goes on" in error
+    saved = [log.parent / "checkpoints" / "last.ckpt" for log in logs]
+    assert all(path.is_file() for path in saved)
+    cell = study_of(small).cells(1)[0]
+    assert main(["reproduce", str(small), "--out", str(out)]) == 0
+    run_cell(cell, tmp_path / "whole")
+    weights = "model.safetensors"
+    ours = (out / "runs" / cell.name / weights).read_bytes()
+    assert ours == (tmp_path / "whole" / cell.name / weights).read_bytes()
+
+
+def test_studies_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--list"]) == 0
+    assert all(name in capsys.readouterr().out for name in packaged_studies())

@@ -1,0 +1,298 @@
+"""The report of a study: what the page and its figures hold, and how it looks in a real browser."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from coldness.report import plates, study_curves
+from coldness.report.study import figure_png, summarise, write_study_report
+from coldness.studies.claims import Outcome
+from coldness.studies.study import Block, Study
+from coldness.training.checkpoint import BadFile
+from test_report import BROWSER, FRAME, MEASURE, OPTIONS, images, mixture_log_p, mixture_sample
+
+EVIL = "<script>alert(1)<'\"$_{&"
+COMMAND = "coldness reproduce tiny --out runs/tiny"
+OUTCOMES = [
+    Outcome("kl falls as beta grows", True, "2, 1"),
+    Outcome("samples get worse", False, "0.01, 0.01"),
+    Outcome("all variants agree", None, "no runs yet"),
+]
+NUMBERS: list[dict[str, Any]] = [
+    {"claim": "equal", "equation": "Eq. 8", "expected": 0.5, "measured": 0.25, "holds": False},
+    {"claim": "same", "equation": "Eq. 9", "expected": "one", "measured": "one", "holds": True},
+]
+
+
+def axis(*levels: Any) -> dict[Any, dict[str, Any]]:
+    return {level: {"option": level} for level in levels}
+
+
+def study_of(*blocks: Block) -> Study:
+    return Study("tiny", "A tiny study", "A paper, Fig. 2", "It works.", 2, blocks, ())
+
+
+def block(name: str = "mixture", **axes: dict[Any, dict[str, Any]]) -> Block:
+    return Block(name, "mixture2d", {}, axes)
+
+
+PLAIN = block(beta=axis(0, 0.5, 0.9))
+CROSSED = block("crossed", beta=axis(0, 0.9), variant=axis("default", "other"))
+
+
+def row(of: Block, seed: int = 0, diverged_at: int | None = None, **levels: Any) -> dict[str, Any]:
+    words = "-".join(f"{k}={v}" for k, v in levels.items()).replace("/", "")
+    figures = {
+        "kl": 2.0 + seed,
+        "reverse_kl": 1.5,
+        "tv": 0.25,
+        "energy_distance_short": 0.01,
+        "energy_distance_floor": 0.001,
+    }
+    if diverged_at is not None:
+        figures = dict.fromkeys(figures, None)  # type: ignore[arg-type]
+    rest = {"seconds": 3.0, "diverged_at": diverged_at, "run": f"{of.name}-{words}-seed={seed}"}
+    return {"block": of.name, **levels, "seed": seed, **figures, **rest}
+
+
+def evaluate(folder: Path, dimension: int = 2) -> None:
+    """A tiny evaluation: a mixture, whose model is a wider one."""
+    rng = np.random.default_rng(0)
+    folder.mkdir(parents=True)
+    extra = rng.normal(size=(60, max(dimension, 2) - 2))
+    arrays = {
+        f"x_{kind}": np.concatenate([mixture_sample(60, 0.2, rng), extra], 1)[:, :dimension]
+        for kind in ("data", "short", "long")
+    }
+    arrays["box"] = np.array(1.6)
+    if dimension == 2:
+        side = np.linspace(-2.4, 2.4, 40)
+        grid = np.stack(np.meshgrid(side, side, indexing="ij"), -1)
+        arrays |= {"side": side, "log_p_data": mixture_log_p(grid, 0.2)}
+        arrays["log_p_model"] = mixture_log_p(grid, 0.3)
+    np.savez(folder / "evaluation.npz", **arrays)
+
+
+@pytest.fixture(autouse=True)
+def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coldness.report.figures.KDE_POINTS", 24)
+
+
+def page_of(
+    tmp_path: Path,
+    study: Study,
+    rows: list[dict[str, Any]],
+    numbers: list[dict[str, Any]] | None = None,
+    outcomes: list[Outcome] | None = None,
+    dimension: int = 2,
+) -> str:
+    """The page; runs that did not diverge get an evaluation first."""
+    for r in rows:
+        folder = tmp_path / "runs" / r["run"]
+        if r["diverged_at"] is None and not folder.exists():
+            evaluate(folder, dimension)
+    out = tmp_path / "new" / "report.html"
+    chosen = OUTCOMES if outcomes is None else outcomes
+    write_study_report(study, rows, chosen, numbers or [], tmp_path / "runs", out, COMMAND)
+    return out.read_text()
+
+
+def plain_rows() -> list[dict[str, Any]]:
+    return [row(PLAIN, seed, beta=beta) for seed in (0, 1) for beta in (0, 0.5, 0.9)]
+
+
+def crossed_rows() -> list[dict[str, Any]]:
+    levels = [(beta, v) for beta in (0, 0.9) for v in ("default", "other")]
+    return [row(CROSSED, 0, beta=beta, variant=v) for beta, v in levels]
+
+
+def test_the_page_has_all_sections(tmp_path: Path) -> None:
+    rows = plain_rows() + crossed_rows()
+    page = page_of(tmp_path, study_of(PLAIN, CROSSED), rows, NUMBERS)
+    parts = ("claims", "block-1", "block-2", "means", "numbers", "command")
+    order = [page.index(f'id="{part}"') for part in parts]
+    assert order == sorted(order)
+    for text in ("A tiny study", "A paper, Fig. 2", "It works.", COMMAND):
+        assert text in page
+    for outcome in OUTCOMES:
+        assert outcome.says in page
+        assert outcome.measured in page
+    assert page.count(">holds</span>") == 2  # a claim and a number
+    assert page.count(">does not hold</span>") == 2
+    assert page.count(">not measured</span>") == 1
+    # Truth and a pair at each level, twice; a strip for each variant; two curves a block.
+    assert len(images(page)) == 2 * (1 + 2 * 3) + 2 * 2 * (1 + 2 * 2) + 2 * 2
+    assert all(re.search(r'alt="[^"]+', image) for image in images(page))
+    assert "variant = other" in page
+    assert "KL 2<" in page
+    assert not list((tmp_path / "new").glob("*.partial"))
+
+
+def test_it_needs_nothing_else(tmp_path: Path) -> None:
+    page = page_of(tmp_path, study_of(PLAIN), plain_rows(), NUMBERS)
+    sources = re.findall(r'(?:src|srcset|href|action)="([^"]*)"', page)
+    assert sources
+    assert all(source.startswith("data:image/png;base64,") for source in sources)
+    for other in ("http://", "https://", "<script", "<link", "@import", "url(", "<iframe"):
+        assert other not in page
+    assert "default-src 'none'" in page
+
+
+def test_means_over_seeds(tmp_path: Path) -> None:
+    rows = [*plain_rows()[:-1], row(PLAIN, 1, 77, beta=0.9)]
+    page = page_of(tmp_path, study_of(PLAIN), rows)
+    table = page[page.index('id="means"') :]
+    lines = [re.sub(r"<[^>]*>", " ", line).split() for line in table.split("<tr>")[2:]]
+    assert lines[0][:6] == ["0", "2.5", "(2", "to", "3)", "1.5"]
+    assert lines[2][:3] == ["0.9", "2", "1.5"]  # what is left of two: no spread
+    assert re.search(r"<td>2</td><td>1</td>", table)
+
+
+def test_diverged_missing_and_unevaluated_runs_are_said(tmp_path: Path) -> None:
+    rows = [row(PLAIN, beta=0), row(PLAIN, 0, 1234, beta=0.5)]
+    page = page_of(tmp_path, study_of(PLAIN), rows)
+    assert "diverged at 1234" in page
+    assert "not run" in page
+    assert len(images(page)) == 2 * (1 + 2) + 2
+    shutil.rmtree(tmp_path / "runs")
+    page = page_of(tmp_path, study_of(PLAIN), [rows[1]])
+    assert "No run has pictures" in page
+    other = row(PLAIN, beta=0.9)
+    (tmp_path / "runs" / other["run"]).mkdir(parents=True)
+    assert "no evaluation" in page_of(tmp_path, study_of(PLAIN), [rows[0], other])
+
+
+def test_a_study_before_its_first_run(tmp_path: Path) -> None:
+    page = page_of(tmp_path, study_of(PLAIN, CROSSED), [], outcomes=[])
+    assert page.count("No run has pictures") == 2
+    assert not images(page)
+    numbers_only = page_of(tmp_path, study_of(), [], NUMBERS, outcomes=[])
+    assert 'id="numbers"' in numbers_only
+    assert 'id="means"' not in numbers_only
+
+
+def test_a_strip_without_any_picture_keeps_its_place(tmp_path: Path) -> None:
+    rows = [r for r in crossed_rows() if r["variant"] == "default"]
+    page = page_of(tmp_path, study_of(CROSSED), rows)
+    assert page.count("not run") == 2
+    assert "variant = other" in page
+
+
+def test_what_comes_from_files_is_escaped(tmp_path: Path) -> None:
+    hostile = block(EVIL, **{EVIL: axis(0, 1), "_name$": axis(EVIL, "_plain$")})
+    levels = [{EVIL: x, "_name$": name} for x in (0, 1) for name in (EVIL, "_plain$")]
+    rows = [row(hostile, **level) for level in levels]
+    study = Study(EVIL, EVIL, EVIL, EVIL, 1, (hostile,), ())
+    number = {**dict.fromkeys(("claim", "equation", "expected", "measured"), EVIL), "holds": True}
+    page = page_of(tmp_path, study, rows, [number], [Outcome(EVIL, None, EVIL)])
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    swapped = block("swapped", **{"_name$": axis(EVIL), EVIL: axis(0, 1)})
+    rows = [row(swapped, **{"_name$": EVIL, EVIL: x}) for x in (0, 1)]
+    page = page_of(tmp_path, study_of(swapped), rows)  # EVIL is the name of the curves' axis
+    assert "<script" not in page
+    figure_png(study_of(swapped), rows, tmp_path / "runs", "swapped", tmp_path / "f.png")
+
+
+def test_more_than_two_dimensions_have_no_model_density(tmp_path: Path) -> None:
+    page = page_of(tmp_path, study_of(PLAIN), plain_rows(), dimension=4)
+    assert "histograms of the first two of 4 dimensions" in page
+    assert len(images(page)) == 2 * (1 + 3) + 2
+
+
+def test_the_line_has_no_plate(tmp_path: Path) -> None:
+    page = page_of(tmp_path, study_of(PLAIN), plain_rows(), dimension=1)
+    assert "No run has pictures" in page
+
+
+def test_a_broken_evaluation_is_named(tmp_path: Path) -> None:
+    rows = plain_rows()
+    folder = tmp_path / "runs" / rows[0]["run"]
+    folder.mkdir(parents=True)
+    (folder / "evaluation.npz").write_text("[1, 2")
+    with pytest.raises(BadFile, match=r"evaluation\.npz is truncated .* `coldness evaluate"):
+        page_of(tmp_path, study_of(PLAIN), rows)
+    with pytest.raises(BadFile, match="is a folder"):
+        write_study_report(study_of(PLAIN), [], [], [], tmp_path, tmp_path, COMMAND)
+
+
+def test_axes_of_columns_and_strips() -> None:
+    assert plates.column_axis(CROSSED) == "beta"
+    assert plates.strip_levels(CROSSED) == [{"variant": "default"}, {"variant": "other"}]
+    fixed = block(variant=axis("a", "b"), beta=axis(0.9))
+    assert plates.column_axis(fixed) == "variant"
+    assert plates.strip_levels(fixed) == [{"beta": 0.9}]
+    assert plates.column_axis(block(a=axis(1, 2), b=axis(1, 2))) == "b"
+    assert plates.column_levels(block()) == [{}]
+    assert plates.strip_levels(block()) == [{}]
+
+
+def test_curves_need_numbers_along_the_columns() -> None:
+    assert study_curves.is_drawn(PLAIN)
+    assert not study_curves.is_drawn(block())
+    for levels in (("a", "b"), (0.9,), (False, True), (1, "a")):
+        assert not study_curves.is_drawn(block(x=axis(*levels)))
+
+
+def test_a_wide_axis_and_figures_that_are_not_positive_are_drawn(tmp_path: Path) -> None:
+    wide = block(steps=axis(1, 10, 1000))
+    rows = [row(wide, steps=steps) | {"kl": -0.001} for steps in (1, 10, 1000)]
+    rows.append(row(wide, 1, 50, steps=10))
+    assert len(images(page_of(tmp_path, study_of(wide), rows))) == 2 * (1 + 2 * 3) + 2
+
+
+def test_summary() -> None:
+    rows = [row(PLAIN, beta=0), row(PLAIN, 1, 5, beta=0)]
+    expected = "1 of 3 claims hold, 1 not measured, 2 runs with 2 seeds, 1 of them diverged"
+    assert summarise(rows, OUTCOMES) == expected
+    assert summarise([], []) == ""
+
+
+def test_figure_png_holds_the_plate(tmp_path: Path) -> None:
+    study, rows = study_of(PLAIN, CROSSED), [*plain_rows()[:2], *crossed_rows()]
+    rows.append(row(PLAIN, 0, 1234, beta=0.9))
+    page_of(tmp_path, study, rows)
+    sizes = []
+    for name in ("mixture", "crossed"):
+        out = figure_png(study, rows, tmp_path / "runs", name, tmp_path / f"{name}.png")
+        with Image.open(out) as picture:
+            sizes.append(picture.size)
+            assert picture.format == "PNG"
+    assert sizes[0][0] > sizes[1][0]  # three levels against two
+    assert sizes[0][1] < sizes[1][1]  # one strip against two
+    with pytest.raises(BadFile, match="no run of mixture"):
+        figure_png(study, [], tmp_path / "runs", "mixture", tmp_path / "none.png")
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome")
+def test_the_page_in_a_browser(tmp_path: Path) -> None:
+    """At desktop and phone width every picture loads and nothing sticks out to the right."""
+    widths = (1500, 390)
+    long = "a-level-with-quite-a-long-name-that-has-no-spaces-to-break-at"
+    wide = block("wide", variant=axis("default", long), beta=axis(0, 0.1, 0.3, 0.5, 0.7, 0.9))
+    rows = [row(wide, variant="default", beta=beta) for beta in (0, 0.1, 0.3, 0.5, 0.7)]
+    rows += [row(wide, 0, 1234, variant=long, beta=0.9), row(wide, variant=long, beta=0)]
+    page = page_of(tmp_path, study_of(wide), rows, NUMBERS)
+    frames = [FRAME.format(width=width, page=html.escape(page)) for width in widths]
+    (tmp_path / "frames.html").write_text("<!doctype html><body>" + "".join(frames) + MEASURE)
+    command = [str(BROWSER), *OPTIONS.split(), f"--user-data-dir={tmp_path / 'profile'}"]
+    command.append((tmp_path / "frames.html").as_uri())
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    found = re.search(r'<pre id="measured">(\[.*?\])</pre>', done.stdout)
+    assert found, done.stderr
+    for width, measured in zip(widths, json.loads(found[1]), strict=True):
+        assert measured["pictures"] == len(images(page))
+        assert measured["broken"] == 0
+        assert measured["width"] == width
+        assert measured["scroll"] <= width
