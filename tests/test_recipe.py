@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from coldness.chains import Bank
@@ -15,17 +16,27 @@ from coldness.training.recipe import RecipeError, find, packaged, resolve
 from small import QUICK
 
 
+@pytest.fixture
+def needed(tmp_path: Path) -> dict[str, list[str]]:
+    """What recipes that leave something to the user need."""
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(100, 2)))
+    return {"points": [f"--data.path={tmp_path / 'x.npy'}"]}
+
+
 @pytest.mark.parametrize("name", packaged())
-def test_every_recipe_runs_for_two_iterations(name: str) -> None:
-    training = Training(resolve(find(name), ["--compile=never"])[0].settings)
+def test_every_recipe_runs_for_two_iterations(name: str, needed: dict[str, list[str]]) -> None:
+    given = ["--compile=never", *needed.get(name, [])]
+    training = Training(resolve(find(name), given)[0].settings)
     for _ in range(2):
         figures = training.iterate()
     assert float(figures["parameter_gradient"]) > 0
 
 
 @pytest.mark.parametrize("name", packaged())
-def test_a_resolved_recipe_resolves_to_itself(name: str, tmp_path: Path) -> None:
-    text = resolve(find(name))[0].text
+def test_a_resolved_recipe_resolves_to_itself(
+    name: str, tmp_path: Path, needed: dict[str, list[str]]
+) -> None:
+    text = resolve(find(name), needed.get(name, []))[0].text
     path = tmp_path / "config.yaml"
     path.write_text(text)
     assert resolve(path)[0].text == text

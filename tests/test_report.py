@@ -173,7 +173,8 @@ def test_a_good_model_is_trusted_with_everything() -> None:
             "A density you can use and a",
         ),
         ({"energy_distance_floor": 0.0}, ["yes", *2 * ["not measured"]], "A density you can use:"),
-        ({"samples": 200}, ["yes", "partly", "partly"], "A density you can use and a rough"),
+        ({"samples": 400}, ["yes", "partly", "partly"], "A density you can use and a rough"),
+        ({"samples": 200}, ["yes", "no", "no"], "A density you can use, not a generator"),
     ],
 )
 def test_grades(change: dict[str, float], expected: list[str], summary: str) -> None:

@@ -293,4 +293,5 @@ def test_an_interrupted_study_goes_on_where_it_stopped(small: Path, tmp_path: Pa
 
 def test_studies_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "--list"]) == 0
-    assert all(name in capsys.readouterr().out for name in packaged_studies())
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in packaged_studies())

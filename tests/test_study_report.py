@@ -207,6 +207,7 @@ def test_what_comes_from_files_is_escaped(tmp_path: Path) -> None:
 def test_more_than_two_dimensions_have_no_model_density(tmp_path: Path) -> None:
     page = page_of(tmp_path, study_of(PLAIN), plain_rows(), dimension=4)
     assert "histograms of the first two of 4 dimensions" in page
+    assert ">data</th>" in page
     assert len(images(page)) == 2 * (1 + 3) + 2
 
 

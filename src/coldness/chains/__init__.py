@@ -7,4 +7,12 @@ from coldness.chains.data import DataStart
 from coldness.chains.noise import GaussianNoise, UniformNoise
 from coldness.chains.source import Source
 
-__all__ = ["Bank", "DataStart", "GaussianNoise", "Source", "Start", "StepAdaptation", "UniformNoise"]
+__all__ = [
+    "Bank",
+    "DataStart",
+    "GaussianNoise",
+    "Source",
+    "Start",
+    "StepAdaptation",
+    "UniformNoise",
+]

@@ -149,6 +149,8 @@ class _Display:
                 self._lines[name] = self._progress.add_task(name, total=1.0, figures="")
             self._progress.update(self._lines[name], completed=run.share, figures=run.figures)
         finished, self._done = done > self._done, done
+        if finished and not self._progress.console.is_terminal:  # a log: bars do not show there
+            self._progress.console.print(text)
         return finished
 
 

@@ -65,7 +65,7 @@ def main(words: list[str]) -> int:
     if not bool(potential.isfinite().all()):
         bad = int((~potential.isfinite()).sum())
         raise ValueError(f"{bad} of {given.n} chains left the finite numbers; nothing was written")
-    arrays = {"x": chains.x.numpy(), "potential": potential.numpy()}
+    arrays = {"x": settings.data.original(chains.x).numpy(), "potential": potential.numpy()}
     write_atomically(out, lambda file: np.savez(file, **arrays))
     output.print(f"{given.n} samples of {steps} steps: {out}")
     return 0

@@ -23,6 +23,10 @@ class Data(ABC):
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Examples (count, ...) in float32."""
 
+    def original(self, x: Tensor) -> Tensor:
+        """Examples or samples (B, ...) in the data's own units."""
+        return x
+
     def reference(self, count: int, generator: torch.Generator) -> Tensor:
         """Examples that samples of a model are compared with: at most `count`."""
         return self.sample(count, generator)

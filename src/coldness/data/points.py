@@ -80,6 +80,9 @@ class Points(HeldOut):
     def shape(self) -> tuple[int, ...]:
         return tuple(self.train.shape[1:])
 
+    def original(self, x: Tensor) -> Tensor:
+        return (x.double() * self.std + self.mean).to(x)
+
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Drawn from the training part with replacement."""
         return self.train[torch.randint(len(self.train), (count,), generator=generator)]

@@ -53,7 +53,7 @@ class _Canvas:
         self.figure = Figure(figsize=(self.width, self.height), facecolor=PAPER)
 
     def draw(self) -> Figure:
-        self._text(LEFT + TILE / 2, HEAD - 0.12, "truth")
+        self._text(LEFT + TILE / 2, HEAD - 0.12, self.plate.truth)
         for left in self.lefts:
             for k, kind in enumerate(self.plate.kinds):
                 self._text(left + k * (TILE + GAP) + TILE / 2, HEAD - 0.12, kind)

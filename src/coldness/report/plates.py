@@ -55,11 +55,15 @@ class Strip:
 
 @dataclass(frozen=True)
 class Plate:
-    """The figure of a block; `kinds` are the pictures of a run, `box` is that of the data."""
+    """The figure of a block; `kinds` are the pictures of a run, `box` is that of the data.
+
+    `truth` is what the first column shows: the truth, or data where its law is not known.
+    """
 
     seed: int
     box: float
     dimension: int
+    truth: str
     kinds: tuple[str, ...]
     strips: tuple[Strip, ...]
 
@@ -118,7 +122,8 @@ def lay_out(block: Block, rows: Sequence[Row], runs: Path) -> Plate | None:
     known = any(densities.model is not None for densities in there)
     kinds = (MODEL, SAMPLES) if known else (SAMPLES,)
     strips = [_strip(block, levels, rows, read) for levels in strip_levels(block)]
-    return Plate(seed, there[0].box, there[0].dimension, kinds, tuple(strips))
+    first = there[0]
+    return Plate(seed, first.box, first.dimension, first.truth.name.lower(), kinds, tuple(strips))
 
 
 def _read(folder: Path) -> Densities | None:

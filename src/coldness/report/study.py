@@ -94,7 +94,7 @@ def summarise(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> str:
     counts = Counter(outcome.holds for outcome in outcomes)
     parts = []
     if outcomes:
-        parts.append(f"{counts[True]} of {_many(len(outcomes), 'claim')} hold")
+        parts.append(f"{counts[True]} of {len(outcomes)} claims hold")
     if counts[None]:
         parts.append(f"{counts[None]} not measured")
     if rows:
@@ -197,9 +197,9 @@ def _table(block: Block, rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def _mean(values: Sequence[float | None]) -> tuple[str, str]:
-    """The mean, and the smallest and largest where there are several."""
+    """The mean, and the smallest and largest where they differ."""
     there = [value for value in values if value is not None]
     if not there:
         return "", ""
-    spread = f"({number(min(there))} to {number(max(there))})" if len(there) > 1 else ""
-    return number(fmean(there)), spread
+    low, high = number(min(there)), number(max(there))
+    return number(fmean(there)), f"({low} to {high})" if low != high else ""

@@ -45,6 +45,10 @@ FLOOR_PARTLY = 40.0
 """Times the floor. With 4000 samples of mixture2d: less than one large mode of eight is lost (50),
 and a single Gaussian with the data's mean and spread (58) fails."""
 
+JUDGED_SAMPLES = 4000
+"""What the two limits are for. The floor falls as 1 / samples and an error does not: with fewer
+samples, what may be added to the floor shrinks in proportion."""
+
 ENOUGH_SAMPLES = 1000
 """With fewer, the floor itself is so high that "yes" would mean little; it becomes "partly"."""
 
@@ -61,7 +65,8 @@ THRESHOLDS = (
     "and a kernel density estimate with Scott's bandwidth. Yes if it is no more than "
     f"{LIKELIHOOD_TOLERANCE:g} nats behind the better one; partly if it is above the Gaussian. "
     f"Not measured if thinning the grid changes log Z by more than {LOG_Z_ERROR:g}.",
-    f"Samples: yes within {FLOOR_YES:g} times the floor, partly within {FLOOR_PARTLY:g} times. The "
+    f"Samples: yes within {FLOOR_YES:g} times the floor, partly within {FLOOR_PARTLY:g} times; "
+    f"less in proportion with fewer than {JUDGED_SAMPLES} samples, whose floor is higher. The "
     "floor is the energy distance between two independent samples of the data. Energy distance is "
     f"a squared distance, so {FLOOR_YES:g} times the floor is an error about three times that of "
     f"sampling itself. With fewer than {ENOUGH_SAMPLES} samples, yes becomes partly.",
@@ -189,8 +194,9 @@ def _samples(metrics: Mapping[str, float], key: str) -> tuple[Grade, str, str]:
         figure += f", about its floor of {number(floor)}"
     else:
         figure += f", {number(ratio, 2)} times its floor of {number(floor)}"
-    grade = _grade(ratio, FLOOR_YES, FLOOR_PARTLY)
-    samples = metrics.get("samples", math.inf)
+    samples = metrics.get("samples", JUDGED_SAMPLES)
+    share = min(1.0, samples / JUDGED_SAMPLES)
+    grade = _grade(ratio, 1 + (FLOOR_YES - 1) * share, 1 + (FLOOR_PARTLY - 1) * share)
     if grade == "yes" and samples < ENOUGH_SAMPLES:
         return (
             "partly",

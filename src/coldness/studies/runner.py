@@ -199,9 +199,8 @@ class Grid:
             while waiting or self.running:
                 while waiting and len(self.running) < workers:
                     self.running.append(self._begin(context, waiting.pop(0)))
-                pipes = [progress.pipe for progress in self.running]
-                for pipe in wait(pipes, timeout=1):
-                    progress = next(p for p in self.running if p.pipe is pipe)
+                wait([p.pipe for p in self.running] + [p.process.sentinel for p in self.running])
+                for progress in list(self.running):
                     self._hear(progress, on_line)
                 on_change(self)
         except BaseException:
@@ -220,19 +219,23 @@ class Grid:
         return Progress(cell, process, ours)
 
     def _hear(self, progress: Progress, on_line: Callable[[str], None]) -> None:
+        """Takes in what a run has said, and its end."""
+        gone = not progress.process.is_alive()  # asked first: what it said last is in the pipe
         try:
-            kind, *values = progress.pipe.recv()
+            while progress.pipe.poll():
+                kind, *values = progress.pipe.recv()
+                if kind == "progress":
+                    progress.share, progress.figures = values
+                elif kind == "line":
+                    on_line(f"{progress.cell.name}: {values[0]}")
+                elif kind == "row":
+                    progress.row = values[0]
+                else:
+                    progress.problem = values[0]
         except EOFError:
+            gone = True
+        if gone:
             self._end(progress)
-            return
-        if kind == "progress":
-            progress.share, progress.figures = values
-        elif kind == "line":
-            on_line(f"{progress.cell.name}: {values[0]}")
-        elif kind == "row":
-            progress.row = values[0]
-        else:
-            progress.problem = values[0]
 
     def _end(self, progress: Progress) -> None:
         progress.process.join()

@@ -32,6 +32,7 @@ from coldness.training.folder import RunFolder
 from coldness.training.recipe import find, resolve
 
 Number = dict[str, Any]
+Identity = Callable[[], Iterator[Number]]
 Stage = Callable[[str], None]
 
 N, M, BATCHES = 100, 20, 200
@@ -46,7 +47,8 @@ def theory(
 ) -> list[Number]:
     """All numbers of the study; rows and runs are those of its grid."""
     stage("identities")
-    numbers = [*_bound(), *_standard_limit(), *_weights(), *_negative_beta()]
+    identities: list[Identity] = [_bound, _standard_limit, _weights, _negative_beta]
+    numbers = [number for identity in identities for number in identity()]
     for row in rows:
         if row["diverged_at"] is None:
             stage(f"fixed point of {row['run']}")
@@ -287,14 +289,14 @@ def _kl(training: Training) -> float:
 
 
 def _take_negatives_away(training: Training) -> None:
-    """From now on negatives are points where the model sees almost nothing: 20 nats of beta U."""
+    """From now on negatives are one place, 20 nats less likely than the data under the model."""
     settings = training.settings
-    direction = torch.tensor([[math.cos(0.3), math.sin(0.3)]])
-    radii = torch.linspace(1, 10, 1000)[:, None]
+    generator = torch.Generator().manual_seed(0)
+    places = 3 * torch.randn(5000, 2, generator=generator)
     with torch.no_grad():
-        u = training.energy(radii * direction)
-        u_data = training.energy(settings.data.sample(1000, torch.Generator().manual_seed(0)))
-    far = u - u_data.mean() > 20
-    radius = float(radii[int(far.nonzero()[0, 0]) if bool(far.any()) else -1])
-    start = GaussianNoise([radius * v for v in direction[0].tolist()], std=0.01)
+        gap = (
+            training.energy(places) - training.energy(settings.data.sample(1000, generator)).mean()
+        )
+    place = places[(gap - 20).abs().argmin()]
+    start = GaussianNoise(place.tolist(), std=0.01)
     settings.sources[0] = replace(settings.sources[0], start=start, steps=0)
