@@ -174,7 +174,7 @@ def test_a_good_model_is_trusted_with_everything() -> None:
         ),
         ({"energy_distance_floor": 0.0}, ["yes", *2 * ["not measured"]], "A density you can use:"),
         ({"samples": 400}, ["yes", "partly", "partly"], "A density you can use and a rough"),
-        ({"samples": 200}, ["yes", "no", "no"], "A density you can use, not a generator"),
+        ({"samples": 200}, ["yes", "no", "partly"], "A density you can use"),
     ],
 )
 def test_grades(change: dict[str, float], expected: list[str], summary: str) -> None:
