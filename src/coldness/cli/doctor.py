@@ -59,6 +59,8 @@ def temperature_lines(settings: Settings) -> Iterator[str]:
         yield f"{name}, {source.steps} steps"
         yield f"  coldness {coldness:.6g}, step h = {h:.6g} on U"
         yield f"  = drift {pair.drift:.6g} on E, noise {pair.noise:.6g} a step"
+        if source.adaptation is not None:
+            yield f"  adapted during training to an acceptance of {source.adaptation.target:g}"
         tempering = settings.tempering_of(source, 0)
         if tempering != 1:
             drift = tempering * pair.drift
