@@ -13,11 +13,14 @@ from typing import Any
 
 import pytest
 
+from coldness.cli import reproduce
 from coldness.cli.main import main
 from coldness.studies import Study, packaged_studies, read_study
-from coldness.studies.claims import CHECKS, judge_claims
-from coldness.studies.runner import FIGURES, Grid, read_cell, run_cell
-from coldness.studies.theory import NUMBERS
+from coldness.studies.cell import quick, read_cell, run_cell
+from coldness.studies.claims import judge_claims
+from coldness.studies.grid import Grid
+from coldness.studies.study import FIGURES
+from coldness.training.folder import FolderError, RunFolder
 
 SMALL = """
 title: A small study
@@ -68,13 +71,9 @@ def test_packaged_studies_can_be_run(name: str) -> None:
     assert len({cell.name for cell in cells}) == len(cells)
     of_block = {cell.block: cell for cell in cells}  # the last of each
     for cell in of_block.values():
-        settings = read_cell(cell, quick=True).settings
+        settings = read_cell(quick(cell)).settings
         assert settings.seed == 0
         assert settings.iterations == read_cell(cell).settings.iterations // 10
-    for claim in study.claims:
-        assert claim["check"] in CHECKS
-        assert set(claim.get("where", {})) <= {*study.axes, "variant", "beta"}
-    assert study.numbers is None or study.numbers in NUMBERS
 
 
 def test_a_grid_is_every_combination_with_every_seed(small: Path) -> None:
@@ -96,10 +95,26 @@ def test_a_grid_is_every_combination_with_every_seed(small: Path) -> None:
         ("seeds: 2", "sedes: 2", "did you mean 'seeds'"),
         ("recipe: mixture2d", "recipe: mixture3d", "did you mean 'mixture2d'"),
         ("recipe: mixture2d", "recpe: mixture2d", "did you mean 'recipe'"),
-        ("{contrast.beta: [0, 0.9]}", "[0, 0.9]", "beta must be"),
+        ("{contrast.beta: [0, 0.9]}", "[0, 0.9]", "beta must hold keys"),
         ("check: falls", "check: fals", "did you mean 'falls'"),
         ("{contrast.beta: [0, 0.9]}", "{contrast.bta: [0, 0.9]}", "bta"),
         ("title: A", "title: [A", "YAML"),
+        ("seeds: 2", "seeds: 2.7", "seeds must be a whole number"),
+        ("seeds: 2", "seeds: 2\nnumbers: [theory]", "no numbers"),
+        ("    vary:", "    vary: 5\n    nothing:", "nothing"),
+        ("  iterations: 30", "  conf: {a: b}", "no option 'conf'"),
+        ("  iterations: 30", "  seed: 3", "no option 'seed'"),
+        ("      kernel:", "      seed:", "cannot be called 'seed'"),
+        ("column: kl, along: beta", "column: kl", "missing a required argument"),
+        ("column: kl, along: beta", "column: kll, along: beta", "did you mean 'kl'"),
+        ("column: kl, along: beta", "column: kl, along: bet", "did you mean 'beta'"),
+        ("check: completes", "check: completes, column: kl", "unexpected keyword"),
+        ("check: completes", "check: completes, where: {beta: 0.3}", "is of no runs"),
+        ("check: completes", "check: completes, where: [1]", "where must hold keys"),
+        ("[0, 0.9]", "[]", "must be"),
+        ("[0, 0.9]", "['a b', 'a/b']", "one name"),
+        ("small: {", f"{'x' * 300}: {{", "too long"),
+        ("large: {sources.0.kernel: MALA", "large: {sources.0.kernel: MALAX", "MALAX"),
     ],
 )
 def test_a_bad_study_gets_one_line_and_writes_nothing(
@@ -112,6 +127,26 @@ def test_a_bad_study_gets_one_line_and_writes_nothing(
     assert len(error.splitlines()) == 1
     assert says in error
     assert not out.exists()
+
+
+def test_names_of_runs_do_not_lead_out_of_the_folder(small: Path, tmp_path: Path) -> None:
+    small.write_text(
+        SMALL.replace("small:", "'../../x/y [b]':").replace("name: mixture", "name: /a")
+    )
+    names = [cell.name for cell in study_of(small).cells(1)]
+    assert all((tmp_path / name).resolve().parent == tmp_path.resolve() for name in names)
+
+
+def test_levels_may_be_lists_and_numbers_in_any_notation(small: Path) -> None:
+    small.write_text(SMALL.replace("contrast.beta: [0, 0.9]", "energy.net.widths: [[8], [4, 4]]"))
+    assert [cell.levels["beta"] for cell in study_of(small).cells(1)[:2]] == ["[8]", "[4, 4]"]
+    small.write_text(SMALL.replace("[0, 0.9]", "[1e-3, 1.0e-2]"))
+    assert [cell.levels["beta"] for cell in study_of(small).cells(1)[:2]] == [1e-3, 1e-2]
+
+
+def test_text_of_a_study_is_no_markup(small: Path, tmp_path: Path) -> None:
+    small.write_text(SMALL.replace("A small study", "'[/b] small'").replace("kl falls", "'[/x]'"))
+    assert main(["reproduce", str(small), "--out", str(tmp_path / "out"), "--seeds", "1"]) == 0
 
 
 def test_an_unknown_study_gets_the_nearest_name(capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,7 +165,7 @@ def row(beta: float, kl: float | None, seed: int = 0, **more: Any) -> dict[str, 
 
 
 def holds(rows: list[dict[str, Any]], **claim: Any) -> bool | None:
-    return judge_claims([{"says": "", **claim}], rows, AXES)[0].holds
+    return judge_claims([{"says": "", **claim}], rows, rows, AXES)[0].holds
 
 
 def test_monotone_claims_are_of_means_at_every_other_setting() -> None:
@@ -141,8 +176,24 @@ def test_monotone_claims_are_of_means_at_every_other_setting() -> None:
     assert holds(rows + other, check="falls", column="kl", along="beta") is False
     where = {"block": "a"}
     assert holds(rows + other, check="falls", column="kl", along="beta", where=where) is True
-    assert holds([*rows, row(0.1, None)], check="falls", column="kl", along="beta") is None
-    assert holds([], check="falls", column="kl", along="beta") is None
+    assert holds([*rows, row(1.0, None)], check="falls", column="kl", along="beta") is False
+    assert holds([row(0, None), *rows[2:]], check="falls", column="kl", along="beta") is True
+
+
+def test_missing_runs_make_no_claim_hold() -> None:
+    rows = [row(0, 3), row(0.5, 2)]
+    places = [*rows, row(0.9, 1)]
+    for claim in ({"check": "falls", "column": "kl", "along": "beta"}, {"check": "completes"}):
+        outcome = judge_claims([{"says": "", **claim}], rows, places, AXES)[0]
+        assert outcome.holds is None
+        assert outcome.measured == "2 of 3 runs"
+    missing = [{**row(0, 1), "kl": None}, row(0.5, 0.5)]
+    assert holds(missing, check="falls", column="kl", along="beta") is None
+
+
+def test_levels_are_taken_in_the_order_of_the_study() -> None:
+    rows = [row("small", 3), row("large", 1)]  # type: ignore[arg-type]
+    assert holds(rows, check="falls", column="kl", along="beta") is True
 
 
 def test_equal_means_are_not_monotone() -> None:
@@ -159,7 +210,7 @@ def test_within_compares_two_columns() -> None:
     rows = [row(0, 2.0, floor=1.0), row(0, 4.0, 1, floor=1.0)]
     assert holds(rows, check="within", column="kl", of="floor", factor=3) is True
     assert holds(rows, check="within", column="kl", of="floor", factor=2.9) is False
-    assert holds([row(0, None, floor=1.0)], check="within", column="kl", of="floor") is None
+    assert holds([row(0, None, floor=1.0)], check="within", column="kl", of="floor") is False
 
 
 def test_exceeds_counts_diverged_runs() -> None:
@@ -172,17 +223,23 @@ def test_lowest_names_a_level() -> None:
     asked = {"check": "lowest", "column": "kl", "along": "variant", "level": "x"}
     assert holds(rows, **asked, where={"beta": 0.5}) is True
     assert holds(rows, **asked) is False
+    others = [row(0.5, 1), row(0.5, None, variant="y")]
+    assert holds(others, **asked) is True  # a competitor that diverged
 
 
-def test_agree_compares_levels_with_seeds() -> None:
-    rows = [row(0, 1.0), row(0, 1.4, 1), row(0, 1.2, variant="y"), row(0, 1.3, 1, variant="y")]
-    assert holds(rows, check="agree", column="kl", along="variant") is True
-    far = [row(0, 3.0, variant="z"), row(0, 3.1, 1, variant="z")]
-    assert holds(rows + far, check="agree", column="kl", along="variant") is False
+def test_agree_is_an_analysis_of_variance() -> None:
+    def levels(**values: list[float]) -> list[dict[str, Any]]:
+        return [row(0, v, k, variant=x) for x, of in values.items() for k, v in enumerate(of)]
+
+    asked = {"check": "agree", "column": "kl", "along": "variant"}
+    assert holds(levels(x=[1.0, 1.4, 1.1], y=[1.2, 1.3, 1.0]), **asked) is True
+    assert holds(levels(x=[1.0, 1.1, 1.05], y=[5.0, 5.1, 4.9]), **asked) is False
+    assert holds(levels(x=[1.0], y=[1.0]), **asked) is None
 
 
 def test_completes_counts_runs() -> None:
-    outcome = judge_claims([{"says": "", "check": "completes"}], [row(0, 1), row(0, None)], AXES)[0]
+    rows = [row(0, 1), row(0, None)]
+    outcome = judge_claims([{"says": "", "check": "completes"}], rows, rows, AXES)[0]
     assert outcome.holds is False
     assert "1 of 2" in outcome.measured
 
@@ -260,7 +317,53 @@ def test_runs_with_other_settings_are_refused(small: Path, tmp_path: Path) -> No
     run_cell(cell, tmp_path)
     (tmp_path / cell.name / "row.json").unlink()
     with pytest.raises(ValueError, match="other settings"):
-        run_cell(cell, tmp_path, quick=True)
+        run_cell(quick(cell), tmp_path)
+
+
+def test_finished_runs_with_other_settings_are_refused(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A quick table must not be made of full runs, nor that of an edited study of old ones."""
+    out = tmp_path / "out"
+    words = ["reproduce", str(small), "--out", str(out), "--seeds", "1"]
+    cell = study_of(small).cells(1)[0]
+    run_cell(cell, out / "runs")
+    (out / "study.txt").write_text(reproduce._mark(study_of(small), tmp_path / "none"))
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    assert main([*words, "--quick"]) == 2
+    assert "other settings" in capsys.readouterr().err
+    small.write_text(SMALL.replace("batch_size: 16", "batch_size: 17"))
+    assert main(words) == 2
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+def test_one_folder_takes_one_process(small: Path, tmp_path: Path) -> None:
+    cell = study_of(small).cells(1)[0]
+    run = RunFolder(tmp_path / cell.name)
+    with run.locked(), pytest.raises(FolderError, match="in use by another process"):
+        run_cell(cell, tmp_path)
+
+
+def test_a_killed_process_is_a_problem_and_its_run_goes_on(small: Path, tmp_path: Path) -> None:
+    """kill -9 of one run: the others finish, and a second call finishes it from its checkpoint."""
+    small.write_text(SMALL.replace("iterations: 30", "iterations: 1500\n  checkpoint_every: 100"))
+    cells = study_of(small).cells(1)[:2]
+    grid = Grid(cells, tmp_path)
+    killed: list[str] = []
+
+    def kill_the_first(grid: Grid) -> None:
+        for progress in grid.running:
+            if not killed and progress.share > 0.2:
+                killed.append(progress.cell.name)
+                progress.process.kill()
+
+    grid.run(2, kill_the_first)
+    assert list(grid.problems) == killed
+    assert len(grid.rows) == 1
+    assert (tmp_path / killed[0] / "checkpoints" / "last.ckpt").is_file()
+    again = Grid(cells, tmp_path)
+    again.run(1)
+    assert len(again.rows) == 2
 
 
 def test_an_interrupted_study_goes_on_where_it_stopped(small: Path, tmp_path: Path) -> None:

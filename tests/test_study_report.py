@@ -15,7 +15,8 @@ import pytest
 from PIL import Image
 
 from coldness.report import plates, study_curves
-from coldness.report.study import figure_png, summarise, write_study_report
+from coldness.report.plate_figure import figure_png
+from coldness.report.study import summarise, write_study_report
 from coldness.studies.claims import Outcome
 from coldness.studies.study import Block, Study
 from coldness.training.checkpoint import BadFile

@@ -11,35 +11,27 @@ import torch
 from coldness.chains import GaussianNoise, Source
 from coldness.energies import Gaussian
 from coldness.kernels import Langevin
-from coldness.studies import theory
+from coldness.studies import fixed_point, identities, optimisers
 from coldness.training import Training
 from small import settings
 
-IDENTITIES = [
-    theory._bound,
-    theory._standard_limit,
-    theory._weights,
-    theory._negative_beta,
-]
 
-
-@pytest.mark.parametrize("identity", IDENTITIES, ids=lambda f: f.__name__)
-def test_identities_hold(identity: theory.Identity) -> None:
-    for number in identity():
+def test_identities_hold() -> None:
+    for number in identities.identities():
         assert number["holds"], number
         assert {"claim", "equation", "expected", "measured"} < set(number)
 
 
 def test_a_wrong_weight_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    ours = theory.Contrast.weights
+    ours = identities.Contrast.weights
 
     def wrong(*args: object) -> object:
         weights = ours(*args)  # type: ignore[arg-type]
         return weights._replace(a=weights.a * torch.linspace(0.9, 1.1, len(weights.a)))
 
-    monkeypatch.setattr(theory.Contrast, "weights", wrong)
-    assert not all(number["holds"] for number in theory._bound())
-    assert not all(number["holds"] for number in theory._weights())
+    monkeypatch.setattr(identities.Contrast, "weights", wrong)
+    assert not all(number["holds"] for number in identities.bound())
+    assert not all(number["holds"] for number in identities.closed_forms())
 
 
 @pytest.mark.parametrize("tempering", [1.0, 0.4])
@@ -53,7 +45,7 @@ def test_density_of_chains_is_that_of_the_exact_recursion(tempering: float) -> N
         mean, variance = shrink * mean, shrink**2 * variance + 2 * h
     x = torch.cartesian_prod(torch.linspace(-1, 2, 9), torch.linspace(-1, 2, 9))
     expected = -(x - mean).square().sum(1) / (2 * variance) - math.log(2 * math.pi * variance)
-    ours = theory.log_density_of_chains(source, energy, x, tempering)
+    ours = fixed_point.log_density_of_chains(source, energy, x, tempering)
     assert float((ours - expected).abs().max()) < 0.15
 
 
@@ -61,7 +53,7 @@ def test_regression_is_weighted_least_squares() -> None:
     generator = np.random.default_rng(0)
     a, w = generator.normal(size=200), generator.uniform(size=200)
     b = 3 * a + generator.normal(size=200)
-    r, slope = theory._regression(*(torch.from_numpy(v) for v in (a, b, w)))
+    r, slope = fixed_point.regression(*(torch.from_numpy(v) for v in (a, b, w)))
     assert slope == pytest.approx(np.polyfit(a, b, 1, w=np.sqrt(w))[0])
     covariance = np.cov(a, b, aweights=w)
     assert r == pytest.approx(covariance[0, 1] / math.sqrt(covariance[0, 0] * covariance[1, 1]))
@@ -71,7 +63,7 @@ def test_taken_negatives_are_where_the_model_sees_little() -> None:
     training = Training(settings("mixture2d", "--contrast.beta=0.5", "--iterations=200"))
     for _ in range(200):
         training.iterate()
-    theory._take_negatives_away(training)
+    optimisers.take_negatives_away(training)
     figures = training.iterate()
     assert float(figures["u_model_mean"]) > float(figures["u_data_mean"])
     assert training.settings.sources[0].steps == 0

@@ -35,7 +35,7 @@ class StepAdaptation:
         target: acceptance to hold: 0.57 is optimal for long MALA chains; short chains from noise
             want to travel, so less.
         rate: gain; the step changes by at most this share an iteration.
-        range: the step stays within this factor of the kernel's own, both ways.
+        range: the step on U stays within this factor of the kernel's own, both ways.
     """
 
     target: float = 0.57

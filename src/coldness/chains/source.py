@@ -68,6 +68,10 @@ class Source:
             raise ValueError(f"step_scale must be > 0, got {self.step_scale}")
         if not self.weight > 0:
             raise ValueError(f"weight must be > 0, got {self.weight}")
+        if self.adaptation is not None and not isinstance(self.step_schedule, ConstantSteps):
+            raise ValueError("a step that is adapted cannot follow a schedule along the chain too")
+        if self.adaptation is not None:
+            self.kernel.adjusted_twin()  # says why there is none
 
     def chains_for(self, batch_size: int) -> int:
         return batch_size if self.count is None else self.count

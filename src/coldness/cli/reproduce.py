@@ -11,25 +11,32 @@ DIR/runs/         every run, as `coldness train` leaves it
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from jsonargparse import ArgumentParser
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from coldness.cli.console import console, output, stages
+from coldness.report.plate_figure import figure_png
 from coldness.report.study import write_study_report
 from coldness.studies import Study, packaged_studies, read_study
+from coldness.studies.cell import Row, quick, read_cell
 from coldness.studies.claims import Outcome, judge_claims
-from coldness.studies.runner import Grid, Row, read_cell
+from coldness.studies.grid import Grid
+from coldness.studies.study import Cell
 from coldness.studies.theory import NUMBERS
 from coldness.training.checkpoint import write_atomically
-from coldness.training.folder import FolderError
+from coldness.training.folder import FolderError, lock
 from coldness.training.loop import Interrupted
+from coldness.training.recipe import find
 
 BADGES = {True: "[bold green]holds[/]", False: "[bold red]does not hold[/]", None: "not measured"}
 
@@ -47,6 +54,7 @@ def parser() -> ArgumentParser:
     parser.add_argument(
         "--out", type=str, default=None, help="folder; default runs/reproduce/STUDY"
     )
+    parser.add_argument("--png", action="store_true", help="also write the figures as PNG files")
     parser.add_argument(
         "--workers", type=int, default=None, help="runs at once; default: all cores"
     )
@@ -57,7 +65,7 @@ def main(words: list[str]) -> int:
     given = parser().parse_args(words or ["--help"])
     if given.list:
         for name in packaged_studies():
-            output.print(f"[bold]{name:<20}[/] {read_study(name).title}")
+            output.print(f"[bold]{name:<20}[/] {escape(read_study(name).title)}")
         return 0
     if given.study is None:
         raise FolderError("name a study; `coldness reproduce --list` shows them")
@@ -67,25 +75,20 @@ def main(words: list[str]) -> int:
     if seeds < 1 or workers < 1:
         raise FolderError("--seeds and --workers must be >= 1")
     out = Path(given.out or f"runs/reproduce/{study.name}{'-quick' if given.quick else ''}")
-    grid = Grid(study.cells(seeds), out / "runs", given.quick)
-    for block in study.blocks:  # before anything is written
-        read_cell(next(cell for cell in grid.cells if cell.block == block.name), given.quick)
-    _claim_folder(out, study)
-    _run(study, grid, out, workers)
-    numbers = _numbers(study, grid, out)
-    outcomes = judge_claims(study.claims, grid.table(), study.axes)
-    _save_table(out, [*grid.table(), *numbers])
-    with stages("report") as stage:
-        stage("pictures")
+    cells = _checked_cells(study, seeds, given.quick)
+    mark = _mark(study, out)
+    grid = Grid(cells, out / "runs")
+    # Nothing has been written so far.
+    out.mkdir(parents=True, exist_ok=True)
+    with lock(out):
+        (out / MARKED).write_text(mark)
+        _run(study, grid, out, workers)
         command = shlex.join(["coldness", "reproduce", *words])
-        write_study_report(
-            study, grid.table(), outcomes, numbers, out / "runs", out / "report.html", command
-        )
-    _print(study, outcomes, numbers)
-    output.print(f"table: {out / 'table.json'}")
-    output.print(f"report: {out / 'report.html'}")
+        _report(study, grid, out, command, given.quick)
+        if given.png:
+            _pictures(study, grid, out)
     for name, problem in grid.problems.items():
-        output.print(f"[bold]{name} failed:[/] {problem}")
+        output.print(f"{name} failed: {problem}", markup=False)
     return 1 if grid.problems else 0
 
 
@@ -94,29 +97,45 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _claim_folder(out: Path, study: Study) -> None:
-    """Makes the folder, or says why it may not be written to."""
-    mark = f"# a study of coldness: {study.name}\n"
-    path = out / "study.txt"
+def _checked_cells(study: Study, seeds: int, short: bool) -> list[Cell]:
+    """All runs; every setting has been read once, so that no typing error shows up hours later."""
+    with console.status("reading settings"):
+        first = [quick(cell) if short else cell for cell in study.cells(1)]
+        for cell in first:
+            read_cell(cell)
+    options = {str(cell.place): cell.options for cell in first}
+    return [cell.with_options(**options[str(cell.place)]) for cell in study.cells(seeds)]
+
+
+MARKED = "study.txt"
+
+
+def _mark(study: Study, out: Path) -> str:
+    """What marks the study's folder; says why it may not be written to, if it may not."""
+    recipes = {block.recipe: find(block.recipe).read_bytes() for block in study.blocks}
+    digest = hashlib.sha256(repr(sorted(recipes.values())).encode()).hexdigest()[:16]
+    mark = f"# a study of coldness: {study.name}\n# recipes: {digest}\n"
+    path = out / MARKED
     if path.is_file() and path.read_text() != mark:
-        raise FolderError(f"{out} holds another study; choose another --out")
+        raise FolderError(
+            f"{out} holds another study, or one of other recipes; choose another --out"
+        )
     if out.exists() and not path.is_file() and (not out.is_dir() or any(out.iterdir())):
         raise FolderError(f"{out} holds something else than a study; nothing was written")
-    out.mkdir(parents=True, exist_ok=True)
-    path.write_text(mark)
+    return mark
 
 
 def _run(study: Study, grid: Grid, out: Path, workers: int) -> None:
     left = len(grid.cells) - len(grid.rows)
-    console.print(f"[bold]{study.title}[/]: {len(grid.cells)} runs, {left} to do, into {out}")
+    console.print(f"{study.title}: {len(grid.cells)} runs, {left} to do, into {out}", markup=False)
     try:
         with _display(grid) as show:
 
             def on_change(grid: Grid) -> None:
                 if show(grid):
-                    _save_table(out, grid.table())
+                    _save(out / "table.json", grid.table())
 
-            grid.run(workers, on_change, console.print)
+            grid.run(workers, on_change, lambda line: console.print(line, markup=False))
     except KeyboardInterrupt:
         raise Interrupted(
             f"stopped with {len(grid.rows)} of {len(grid.cells)} runs done; "
@@ -157,40 +176,64 @@ class _Display:
 @contextmanager
 def _display(grid: Grid) -> Iterator[_Display]:
     columns = (
-        TextColumn("[bold]{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=16),
         TextColumn("{task.percentage:>3.0f}% eta"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[figures]}"),
+        TextColumn("{task.fields[figures]}", markup=False),
     )
     with Progress(*columns, console=console, speed_estimate_period=600) as progress:
         yield _Display(progress, grid)
 
 
-def _numbers(study: Study, grid: Grid, out: Path) -> list[Row]:
-    """Figures that are no runs, computed once."""
+def _report(study: Study, grid: Grid, out: Path, command: str, short: bool) -> None:
+    """Judges the claims, and writes table and page."""
+    rows = grid.table()
+    numbers = [] if grid.problems else _numbers(study, grid, out, short)
+    places = [cell.place for cell in grid.cells]
+    outcomes = judge_claims(study.claims, rows, places, study.axes)
+    columns = dict.fromkeys(key for row in rows for key in row)
+    _save(out / "table.json", [*rows, *({**columns, **number} for number in numbers)])
+    page = out / "report.html"
+    with stages("report") as stage:
+        stage("pictures")
+        write_study_report(study, rows, outcomes, numbers, out / "runs", page, command)
+    _print(outcomes, numbers)
+    output.print(f"table: {out / 'table.json'}\nreport: {page}", markup=False)
+
+
+def _pictures(study: Study, grid: Grid, out: Path) -> None:
+    with stages("png") as stage:
+        for block in study.blocks:
+            stage(block.name)
+            figure_png(study, grid.table(), grid.folder, block.name, out / f"{block.name}.png")
+
+
+def _numbers(study: Study, grid: Grid, out: Path, short: bool) -> list[Row]:
+    """Figures beside those of the runs; kept for as long as the runs are the same."""
     if study.numbers is None:
         return []
-    path = out / "numbers.json"
-    if not path.is_file():
-        with stages(study.numbers) as stage:
-            _save(path, NUMBERS[study.numbers](grid.table(), grid.folder, grid.quick, stage))
-    return json.loads(path.read_text())
+    path, rows = out / "numbers.json", grid.table()
+    key = hashlib.sha256(json.dumps([short, rows]).encode()).hexdigest()
+    if path.is_file():
+        kept = json.loads(path.read_text())
+        if kept["of"] == key:
+            return kept["numbers"]
+    with stages(study.numbers) as stage:
+        numbers = NUMBERS[study.numbers](rows, grid.folder, short, stage)
+    _save(path, {"of": key, "numbers": numbers})
+    return numbers
 
 
-def _save_table(out: Path, rows: list[Row]) -> None:
-    _save(out / "table.json", rows)
-
-
-def _save(path: Path, rows: list[Row]) -> None:
-    text = json.dumps(rows, indent=1, allow_nan=False) + "\n"
+def _save(path: Path, content: Any) -> None:
+    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
     write_atomically(path, lambda file: file.write(text.encode()))
 
 
-def _print(study: Study, outcomes: list[Outcome], numbers: list[Row]) -> None:
+def _print(outcomes: Sequence[Outcome], numbers: Sequence[Row]) -> None:
     for outcome in outcomes:
-        output.print(f"{outcome.says}: {BADGES[outcome.holds]}")
-        output.print(f"  {outcome.measured}", style="dim")
+        output.print(f"{escape(outcome.says)}: {BADGES[outcome.holds]}")
+        output.print(f"  {outcome.measured}", style="dim", markup=False)
     for row in numbers:
-        output.print(f"{row['claim']} ({row['equation']}): {BADGES[row['holds']]}")
-        output.print(f"  {row['measured']}, expected {row['expected']}", style="dim")
+        output.print(f"{escape(row['claim'])} ({row['equation']}): {BADGES[row['holds']]}")
+        output.print(f"  {row['measured']}; expected: {row['expected']}", style="dim", markup=False)

@@ -70,20 +70,22 @@ def train(
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise RecipeError(f"these settings do not run: {line}") from error
     # Nothing has been written so far.
-    folder.open(overwrite)
-    command = folder.command() if resume else shlex.join(["coldness", "train", *words])
-    folder.save_config(resolved.text, recipe, command)
-    console.print(f"[bold]{recipe}[/] into {out}, seed {settings.seed}")
-    print_temperature(settings)
-    training = Training(settings)
-    if resume and folder.checkpoint.exists():
-        training.load_state_dict(load_checkpoint(folder.checkpoint))
-        console.print(f"resuming at iteration {training.iteration}")
-    with training_bar(settings.iterations, training.iteration) as bar:
-        fit(training, out, on_block=bar)
-    folder.save_model(training.weights())
-    settings.load_model_state(training.weights())
-    return finish(folder, training)
+    with folder.locked():
+        folder.open(overwrite)
+        command = folder.command() if resume else shlex.join(["coldness", "train", *words])
+        folder.save_config(resolved.text, recipe, command)
+        console.print(f"[bold]{recipe}[/] into {out}, seed {settings.seed}")
+        print_temperature(settings)
+        training = Training(settings)
+        if resume and folder.checkpoint.exists():
+            training.load_state_dict(load_checkpoint(folder.checkpoint))
+        if resume:
+            console.print(f"resuming at iteration {training.iteration}")
+        with training_bar(settings.iterations, training.iteration) as bar:
+            fit(training, out, on_block=bar)
+        folder.save_model(training.weights())
+        settings.load_model_state(training.weights())
+        return finish(folder, training)
 
 
 def finish(folder: RunFolder, training: Training) -> dict[str, float]:

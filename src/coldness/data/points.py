@@ -32,6 +32,10 @@ MARGIN = 1.15
 ROUNDING = 1e-12
 """A spread below this share of the values is rounding: the column counts as constant."""
 
+COLLINEAR = 1e-9
+"""The same for the variance along a direction, as a share of the largest: beyond it, a covariance
+cannot be inverted with any digits left."""
+
 
 class BadPoints(ValueError):
     """A file that no density can be learned from, in one line."""
@@ -81,7 +85,7 @@ class Points(HeldOut):
         return tuple(self.train.shape[1:])
 
     def original(self, x: Tensor) -> Tensor:
-        return (x.double() * self.std + self.mean).to(x)
+        return x.double() * self.std + self.mean
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Drawn from the training part with replacement."""
@@ -168,7 +172,7 @@ def _check_spread(train: Tensor, mean: Tensor, std: Tensor, path: str) -> None:
     dimension = train.shape[1]
     if len(train) > dimension:
         y = (train - mean) / std
-        rank = int(torch.linalg.matrix_rank(y.T @ y / len(y), rtol=ROUNDING, hermitian=True))
+        rank = int(torch.linalg.matrix_rank(y.T @ y / len(y), rtol=COLLINEAR, hermitian=True))
         if rank < dimension:
             raise BadPoints(
                 f"the {dimension} columns of {path} lie on a plane of {rank} dimensions: "

@@ -50,6 +50,8 @@ class Langevin(Kernel):
             raise ValueError(f"clip_gradient must be > 0, got {self.clip_gradient}")
 
     def adjusted_twin(self) -> Kernel:
+        if self.clamp is not None or self.clip_gradient is not None:
+            raise ValueError("moves that are clamped or clipped have no acceptance to adapt to")
         return MALA(self.step_size)
 
     def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:

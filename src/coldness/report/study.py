@@ -17,14 +17,11 @@ from coldness.report import figures, study_curves
 from coldness.report.figures import Array
 from coldness.report.page import environment
 from coldness.report.panels import Panel
-from coldness.report.plate_figure import figure_png
 from coldness.report.plates import Place, Plate, Strip, at, column_levels, lay_out, strip_levels
 from coldness.report.verdict import number
 from coldness.studies.claims import Outcome, Row
 from coldness.studies.study import Block, Study
 from coldness.training.checkpoint import BadFile, write_atomically
-
-__all__ = ["figure_png", "write_study_report"]
 
 TILE_POINTS = 160
 """A side of a tile at most: it is shown at 100 to 150 pixels."""
@@ -197,9 +194,10 @@ def _table(block: Block, rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def _mean(values: Sequence[float | None]) -> tuple[str, str]:
-    """The mean, and the smallest and largest where they differ."""
+    """The mean where every run has the figure, and the smallest and largest where they differ."""
     there = [value for value in values if value is not None]
     if not there:
         return "", ""
     low, high = number(min(there)), number(max(there))
-    return number(fmean(there)), f"({low} to {high})" if low != high else ""
+    mean = number(fmean(there)) if len(there) == len(values) else ""
+    return mean, f"({low} to {high})" if low != high else ""

@@ -89,18 +89,13 @@ def _draw(
 
 def _line(axes: Axes, line: Columns, name: str, colour: str) -> None:
     x, y = line["level"], line[name]
-    there = np.isfinite(y)
     levels = np.unique(x)
-    means = [_mean(y[there & (x == level)]) for level in levels]  # the line breaks at NaN
+    means = [y[x == level].mean() for level in levels]  # NaN where a run diverged: the line breaks
     axes.plot(levels, means, color=colour, linewidth=1.6)
     axes.plot(x, y, "o", color=colour, markersize=4.5, alpha=0.6, markeredgewidth=0)
     diverged = x[np.isfinite(line["diverged_at"])]
     top = np.full(len(diverged), 0.97)
     axes.plot(diverged, top, "x", color=colour, transform=axes.get_xaxis_transform())
-
-
-def _mean(values: Array) -> float:
-    return float(values.mean()) if len(values) else np.nan
 
 
 def _positive(lines: Sequence[Mapping[str, Array]], name: str) -> bool:

@@ -1,30 +1,38 @@
-"""Claims: what a study's runs are to show, checked on means over the seeds of its table.
+"""Claims: what a study's runs are to show, checked on its table.
 
-A claim of a study file has `says` (a sentence), `check` (one of those below), `column` (of the
-table), `where` (which rows: a value or a list of values for each column named) and what the check
-asks for beside:
+A claim of a study file has `says` (a sentence), `check` (one of those below), `column` (a figure of
+the table), `where` (which runs: a level or a list of levels for each axis named, and for `block`)
+and what the check asks for beside:
 
     falls, rises     the column is monotone along the axis `along`
     drops            it falls by more than `factor` from the first to the last level of `along`
-    within           it is at most `factor` times the column `of`
-    exceeds          it exceeds `value`, or the run diverged
     lowest           `level` of the axis `along` has the smallest of all
-    agree            levels of `along` differ in their means no more than seeds do within a level
+    agree            levels of `along` do not differ by more than seeds explain: one-way analysis of
+                     variance, p >= 0.05 divided by the number of settings it is asked at
+    within           it is at most `factor` times the column `of`
+    exceeds          in every run it exceeds `value`, or the run diverged
     completes        no run diverged
 
-falls, rises, drops, lowest and agree are asked at every combination of the other settings. A check
-gives whether the claim holds, or None where runs are missing, and the figures behind that as text.
+All but the last two are of means over seeds. falls, rises, drops, lowest and agree are asked at
+every combination of the other settings, along levels in the order of the study. A setting of which
+a run diverged counts as infinite. Where a run is missing the answer is None: not measured.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
+from scipy.stats import f_oneway
+
 Row = Mapping[str, Any]
 Verdict = tuple[bool | None, str]
+
+SIGNIFICANT = 0.05
 
 
 @dataclass(frozen=True)
@@ -37,56 +45,67 @@ class Outcome:
 
 
 def judge_claims(
-    claims: Sequence[Mapping[str, Any]], rows: Sequence[Row], axes: Sequence[str]
+    claims: Sequence[Mapping[str, Any]],
+    rows: Sequence[Row],
+    places: Sequence[Mapping[str, Any]],
+    axes: Sequence[str],
 ) -> list[Outcome]:
     """Every claim of a study against the rows of its table.
 
     Args:
         claims: as in the study's file.
         rows: of finished runs.
+        places: block and levels of every run of the grid, finished or not.
         axes: columns that the study varies, beside the seed; `block` among them.
     """
     outcomes = []
     for claim in claims:
+        where = claim.get("where") or {}
         asked = {k: v for k, v in claim.items() if k not in ("says", "check", "where")}
-        chosen = [row for row in rows if _is_meant(row, claim.get("where") or {})]
-        check = CHECKS[claim["check"]]
-        holds, measured = check(chosen, axes, **asked) if chosen else (None, "no runs yet")
+        chosen = [row for row in rows if is_meant(row, where)]
+        runs = sum(is_meant(place, where) for place in places)
+        holds, measured = None, f"{len(chosen)} of {runs} runs"
+        if len(chosen) == runs:
+            holds, measured = CHECKS[claim["check"]](chosen, axes, **asked)
         outcomes.append(Outcome(str(claim["says"]), holds, measured))
     return outcomes
 
 
-def _is_meant(row: Row, where: Mapping[str, Any]) -> bool:
+def is_meant(place: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
+    """Whether a run at this place is one that a claim's `where` selects."""
     return all(
-        row.get(column) in (levels if isinstance(levels, list) else [levels])
-        for column, levels in where.items()
+        axis in place and place[axis] in (levels if isinstance(levels, list) else [levels])
+        for axis, levels in where.items()
     )
 
 
 # Means over seeds.
 
 
-def means(rows: Sequence[Row], column: str, along: str) -> dict[Any, float | None]:
-    """Mean over seeds at each level of an axis; None where a run diverged or is not there."""
-    levels: dict[Any, list[float | None]] = {}
-    for row in rows:
-        levels.setdefault(row[along], []).append(row.get(column))
-    return {level: _mean(values) for level, values in levels.items()}
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
+def mean(rows: Sequence[Row], column: str) -> float | None:
+    """Over seeds: infinite where a run diverged, None where a figure is missing otherwise."""
+    values = [row.get(column) for row in rows]
+    if any(row.get("diverged_at") is not None for row in rows):
+        return math.inf
     there = [value for value in values if value is not None]
     return fmean(there) if there and len(there) == len(values) else None
 
 
-def _settings(rows: Sequence[Row], axes: Sequence[str], along: str) -> list[tuple[str, list[Row]]]:
-    """Rows that differ in `along` and the seed alone, with a name for what they share."""
-    others = [axis for axis in axes if axis != along and len({r.get(axis) for r in rows}) > 1]
-    groups: dict[tuple[Any, ...], list[Row]] = {}
+def _by_level(rows: Sequence[Row], along: str) -> dict[Any, list[Row]]:
+    levels: dict[Any, list[Row]] = {}
     for row in rows:
-        groups.setdefault(tuple(row.get(axis) for axis in others), []).append(row)
-    return [(" ".join(_level(o, k) for o, k in zip(others, key, strict=True)), group)
-            for key, group in groups.items()]  # fmt: skip
+        levels.setdefault(row[along], []).append(row)
+    return levels
+
+
+def _settings(rows: Sequence[Row], axes: Sequence[str], along: str) -> dict[str, list[Row]]:
+    """Rows that differ in `along` and the seed alone, by a name for what they share."""
+    others = [axis for axis in axes if axis != along and len({r.get(axis) for r in rows}) > 1]
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        name = " ".join(_level(axis, row.get(axis)) for axis in others)
+        groups.setdefault(name, []).append(row)
+    return groups
 
 
 def _level(axis: str, level: Any) -> str:
@@ -103,11 +122,12 @@ def _everywhere(
     """Asks the same of the means at every combination of the other settings."""
     answers: list[bool | None] = []
     texts = []
-    for name, group in _settings(rows, axes, along):
-        values = means(group, column, along)
-        whole = {level: v for level, v in values.items() if v is not None}
+    for name, group in _settings(rows, axes, along).items():
+        values = {level: mean(of, column) for level, of in _by_level(group, along).items()}
+        whole = {level: value for level, value in values.items() if value is not None}
         answers.append(holds(whole) if len(whole) == len(values) else None)
-        texts.append(f"{name}: {_figures(values)}" if name else _figures(values))
+        shown = ", ".join(f"{level}: {_figure(value)}" for level, value in values.items())
+        texts.append(_named(name, shown))
     return _all(answers), "; ".join(texts)
 
 
@@ -118,58 +138,70 @@ def _all(answers: Sequence[bool | None]) -> bool | None:
     return None if None in answers else True
 
 
-def _figures(values: Mapping[Any, float | None]) -> str:
-    return ", ".join(
-        f"{level}: {'diverged' if v is None else format(v, '.3g')}" for level, v in values.items()
-    )
+def _figure(value: float | None) -> str:
+    if value is None:
+        return "not measured"
+    return "diverged" if math.isinf(value) else format(value, ".3g")
+
+
+def _named(name: str, shown: str) -> str:
+    return f"{name}: {shown}" if name else shown
 
 
 # Checks.
 
 
 def _falls(rows: Sequence[Row], axes: Sequence[str], column: str, along: str) -> Verdict:
-    return _everywhere(rows, axes, column, along, lambda m: _sorted(m, descending=True))
+    return _everywhere(rows, axes, column, along, lambda m: _is_falling(list(m.values())))
 
 
 def _rises(rows: Sequence[Row], axes: Sequence[str], column: str, along: str) -> Verdict:
-    return _everywhere(rows, axes, column, along, lambda m: _sorted(m, descending=False))
+    return _everywhere(rows, axes, column, along, lambda m: _is_falling(list(m.values())[::-1]))
 
 
-def _sorted(values: Mapping[Any, float], descending: bool) -> bool:
-    ordered = [values[level] for level in sorted(values)]
-    return ordered == sorted(set(ordered), reverse=descending)
+def _is_falling(values: Sequence[float]) -> bool:
+    return all(a > b for a, b in pairwise(values))
 
 
 def _drops(
     rows: Sequence[Row], axes: Sequence[str], column: str, along: str, factor: float
 ) -> Verdict:
-    return _everywhere(rows, axes, column, along, lambda m: m[min(m)] > factor * m[max(m)])
+    def drops(values: dict[Any, float]) -> bool:
+        first, *_, last = values.values()
+        return first > factor * last
+
+    return _everywhere(rows, axes, column, along, drops)
 
 
 def _lowest(
     rows: Sequence[Row], axes: Sequence[str], column: str, along: str, level: Any
 ) -> Verdict:
-    return _everywhere(
-        rows, axes, column, along, lambda m: level in m and m[level] == min(m.values())
-    )
+    def is_lowest(values: dict[Any, float]) -> bool:
+        return all(values[level] < value for other, value in values.items() if other != level)
+
+    return _everywhere(rows, axes, column, along, is_lowest)
 
 
 def _agree(rows: Sequence[Row], axes: Sequence[str], column: str, along: str) -> Verdict:
     answers: list[bool | None] = []
     texts = []
-    for name, group in _settings(rows, axes, along):
-        levels: dict[Any, list[Any]] = {}
-        for row in group:
-            levels.setdefault(row[along], []).append(row.get(column))
-        if any(value is None for values in levels.values() for value in values):
+    settings = _settings(rows, axes, along)
+    for name, group in settings.items():
+        levels: list[list[float]] = [
+            [row[column] for row in of if row.get(column) is not None]
+            for of in _by_level(group, along).values()
+        ]
+        if sum(len(values) for values in levels) < len(group):
             answers.append(None)
-            texts.append(f"{name}: a run diverged")
-            continue
-        between = [fmean(values) for values in levels.values()]
-        apart = max(between) - min(between)
-        spread = max(max(values) - min(values) for values in levels.values())
-        answers.append(apart <= spread)
-        texts.append(f"{name}: means differ by {apart:.3g}, seeds by {spread:.3g}")
+            texts.append(_named(name, "a figure is missing"))
+        elif min(len(values) for values in levels) < 2:
+            answers.append(None)
+            texts.append(_named(name, "one seed cannot tell"))
+        else:
+            p = float(f_oneway(*levels).pvalue)
+            answers.append(p >= SIGNIFICANT / len(settings))
+            between = [fmean(values) for values in levels]
+            texts.append(_named(name, f"{min(between):.3g} to {max(between):.3g}, p = {p:.2g}"))
     return _all(answers), "; ".join(texts)
 
 
@@ -178,21 +210,17 @@ def _within(
 ) -> Verdict:
     answers: list[bool | None] = []
     texts = []
-    for name, group in _settings(rows, axes, ""):
-        a, b = (_mean([row.get(c) for row in group]) for c in (column, of))
-        answers.append(None if a is None or b is None else a <= factor * b)
-        shown = "diverged" if a is None or b is None else f"{a:.3g} against {b:.3g}"
-        texts.append(f"{name}: {shown}" if name else shown)
+    for name, group in _settings(rows, axes, "").items():
+        a, b = mean(group, column), mean(group, of)
+        answers.append(None if a is None or b is None else math.isfinite(a) and a <= factor * b)
+        texts.append(_named(name, f"{_figure(a)} against {_figure(b)}"))
     return _all(answers), "; ".join(texts)
 
 
 def _exceeds(rows: Sequence[Row], axes: Sequence[str], column: str, value: float) -> Verdict:
-    answers, texts = [], []
-    for row in rows:
-        diverged, figure = row.get("diverged_at"), row.get(column)
-        answers.append(diverged is not None or (figure is not None and figure > value))
-        texts.append(f"diverged at {diverged}" if diverged is not None else f"{figure:.3g}")
-    return all(answers), ", ".join(texts)
+    figures = [mean([row], column) for row in rows]
+    answers = [None if figure is None else figure > value for figure in figures]
+    return _all(answers), ", ".join(_figure(figure) for figure in figures)
 
 
 def _completes(rows: Sequence[Row], axes: Sequence[str]) -> Verdict:

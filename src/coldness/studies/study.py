@@ -9,7 +9,7 @@ A study is a YAML file:
     set: {evaluation.long_steps: 200}         overrides of every run
     blocks:
       - name: mixture
-        recipe: mixture2d
+        recipe: mixture2d                     a packaged name, or a path beside the study's file
         set: {iterations: 10000}
         vary:                                 the grid: all combinations of the axes' levels
           beta: {contrast.beta: [0, 0.9]}     an axis: one option and its values,
@@ -18,15 +18,20 @@ A study is a YAML file:
             large: {sources.0.kernel.step_size: 0.01}
     claims:                                   see claims.py
       - {says: kl falls as beta grows, check: falls, column: kl, along: beta}
-    numbers: theory                           figures that need no run; see theory.py
+    numbers: theory                           figures beside the runs'; see theory.py
 
-Options are those of `coldness train RECIPE --OPTION VALUE`.
+Options are those of `coldness train RECIPE --OPTION VALUE`. Like a recipe, a study from elsewhere
+runs no code: it names options and values, which go the way of the command line, and its runs are
+folders within the study's own, whatever it calls them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import inspect
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -34,10 +39,32 @@ from typing import Any
 
 import yaml
 
-from coldness.studies.claims import CHECKS
+from coldness.studies.claims import CHECKS, is_meant
+from coldness.studies.theory import NUMBERS
 from coldness.training.recipe import RecipeError, find, nearest
+from coldness.training.settings import Settings
 
 Options = dict[str, Any]
+
+FIGURES = (
+    "kl",
+    "reverse_kl",
+    "tv",
+    "mass_outside",
+    "kl_gaussian",
+    "energy_distance_short",
+    "energy_distance_long",
+    "energy_distance_floor",
+)
+"""Of an evaluation, that go into the table."""
+
+RESERVED = {
+    "block", "recipe", "data", "negatives", "seed", "run", "seconds", "diverged_at", "not_finite",
+    *FIGURES,
+}  # fmt: skip
+"""Columns of the table that no axis may be called."""
+
+LONGEST_NAME = 200
 
 
 @dataclass(frozen=True)
@@ -62,15 +89,24 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """Of its folder: no part of it leads out of the folder that it is in."""
         levels = [f"{axis}={level}" for axis, level in self.levels.items()]
-        return "-".join([self.block, *levels, f"seed={self.seed}"])
+        whole = "-".join([self.block, *levels, f"seed={self.seed}"])
+        return re.sub(r"[^\w.=+-]+", "_", whole).lstrip(".")
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """In the grid: block and levels."""
+        return {"block": self.block, **self.levels}
 
     @property
     def overrides(self) -> list[str]:
         """As words of a command line."""
         words = {**self.options, "seed": self.seed}
         return [f"--{option}={_word(value)}" for option, value in words.items()]
+
+    def with_options(self, **options: Any) -> Cell:
+        return replace(self, options={**self.options, **options})
 
 
 @dataclass(frozen=True)
@@ -120,62 +156,81 @@ def find_study(study: str) -> Path:
 
 
 def read_study(study: str) -> Study:
-    """The study of a packaged name or of a path."""
+    """The study of a packaged name or of a path; all that is wrong with it is said here."""
     path = find_study(study)
     try:
         text = yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise RecipeError(f"{path} is not a YAML file") from error
+    where = str(path)
     keys = {"title", "paper", "reported", "seeds", "set", "blocks", "claims", "numbers"}
-    _check_keys(text, keys, str(path))
-    shared = text.get("set") or {}
-    blocks = tuple(_block(block, shared, f"{path}: blocks") for block in text.get("blocks") or [])
-    if not blocks and "numbers" not in text:
-        raise RecipeError(f"{path} has neither blocks nor numbers")
-    if len({block.name for block in blocks}) < len(blocks):
-        raise RecipeError(f"{path}: blocks must have names of their own")
-    return Study(
+    text = _mapping(text, where, keys)
+    shared = _options(text.get("set"), f"{where}: set")
+    blocks = [_block(b, shared, path) for b in _list(text.get("blocks"), f"{where}: blocks")]
+    seeds = text.get("seeds", 1)
+    if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
+        raise RecipeError(f"{where}: seeds must be a whole number >= 1, got {seeds!r}")
+    result = Study(
         path.stem,
         str(text.get("title", path.stem)),
         str(text.get("paper", "")),
         str(text.get("reported", "")),
-        int(text.get("seeds", 1)),
-        blocks,
-        tuple(_claim(claim, f"{path}: claims") for claim in text.get("claims") or ()),
+        seeds,
+        tuple(blocks),
+        (),
         text.get("numbers"),
     )
+    _check_names(result, where)
+    if result.numbers is not None and result.numbers not in list(NUMBERS):
+        raise RecipeError(f"{where}: there are no numbers {str(result.numbers)!r}")
+    claims = _list(text.get("claims"), f"{where}: claims")
+    return replace(result, claims=tuple(_claim(c, result, f"{where}: claims") for c in claims))
 
 
-def _block(text: Any, shared: Options, where: str) -> Block:
-    _check_keys(text, {"name", "recipe", "set", "vary"}, where)
-    if "recipe" not in text:
-        raise RecipeError(f"{where}: a block needs a recipe")
-    find(text["recipe"])
-    axes = {axis: _levels(levels, f"{where}: {axis}") for axis, levels in text["vary"].items()}
-    options = {**shared, **(text.get("set") or {})}
-    return Block(str(text.get("name", text["recipe"])), text["recipe"], options, axes)
-
-
-def _claim(text: Any, where: str) -> dict[str, Any]:
-    keys = {"says", "check", "column", "where", "along", "of", "factor", "value", "level"}
-    _check_keys(text, keys, where)
-    if text.get("check") not in CHECKS:
-        name = str(text.get("check"))
-        raise RecipeError(f"{where}: there is no check {name!r}{nearest(name, CHECKS)}")
-    return {"says": "", **text}
+def _block(text: Any, shared: Options, path: Path) -> Block:
+    text = _mapping(text, f"{path}: blocks", {"name", "recipe", "set", "vary"})
+    if not isinstance(text.get("recipe"), str):
+        raise RecipeError(f"{path}: a block must name a recipe")
+    name, beside = str(text.get("name", text["recipe"])), path.parent / text["recipe"]
+    where = f"{path}: {name}"
+    recipe = str(beside) if beside.is_file() else text["recipe"]
+    find(recipe)
+    vary = _mapping(text.get("vary") or {}, f"{where}: vary")
+    axes = {str(axis): _levels(levels, f"{where}: {axis}") for axis, levels in vary.items()}
+    for axis in axes:
+        if axis in RESERVED or not re.fullmatch(r"[\w-]+", axis):
+            raise RecipeError(f"{where}: an axis cannot be called {axis!r}")
+    return Block(name, recipe, {**shared, **_options(text.get("set"), f"{where}: set")}, axes)
 
 
 def _levels(levels: Any, where: str) -> dict[Any, Options]:
     """Of an axis, in either of its two forms."""
-    if not isinstance(levels, dict) or not levels:
+    levels = _mapping(levels, where)
+    values = next(iter(levels.values()), None)
+    if len(levels) == 1 and isinstance(values, list):
+        (option,) = levels
+        chosen = {_level(v): _options({option: _plain(v)}, where) for v in values}
+    else:
+        chosen = {_level(level): _options(o, f"{where}: {level}") for level, o in levels.items()}
+    if not chosen:
         raise RecipeError(f"{where} must be {{option: [values]}} or {{level: {{option: value}}}}")
-    if len(levels) == 1:
-        ((option, values),) = levels.items()
-        if isinstance(values, list):
-            return {value: {option: value} for value in values}
-    if not all(isinstance(options, dict) for options in levels.values()):
-        raise RecipeError(f"{where}: every level must hold options and their values")
-    return levels
+    return chosen
+
+
+def _plain(value: Any) -> Any:
+    """YAML reads 1e-3 as text: numbers that are written so become numbers."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _level(value: Any) -> Any:
+    """What a level is called in the table: a number where it is one, else its text."""
+    value = _plain(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, int | float) else _word(value)
 
 
 def _combinations(block: Block) -> Iterator[tuple[dict[str, Any], Options]]:
@@ -186,13 +241,72 @@ def _combinations(block: Block) -> Iterator[tuple[dict[str, Any], Options]]:
         yield dict(zip(block.axes, (level for level, _ in choice), strict=True)), options
 
 
-def _check_keys(text: Any, keys: set[str], where: str) -> None:
-    if not isinstance(text, Mapping):
-        raise RecipeError(f"{where}: expected keys such as {', '.join(sorted(keys)[:3])}")
+def _claim(text: Any, study: Study, where: str) -> dict[str, Any]:
+    """Refuses what could not be judged when all runs are done."""
+    text = _mapping(text, where)
+    check = text.get("check")
+    if not isinstance(check, str) or check not in CHECKS:
+        raise RecipeError(f"{where}: there is no check {check!r}{nearest(str(check), CHECKS)}")
+    asked = {k: v for k, v in text.items() if k not in ("says", "check", "where")}
+    try:
+        inspect.signature(CHECKS[check]).bind([], [], **asked)
+    except TypeError as error:
+        raise RecipeError(f"{where}: {check}: {error}") from error
+    of_where = _mapping(text.get("where") or {}, f"{where}: where", set(study.axes))
+    for key, known in (("along", study.axes), ("column", FIGURES), ("of", FIGURES)):
+        if key in asked and asked[key] not in known:
+            raise RecipeError(
+                f"{where}: {key} cannot be {asked[key]!r}{nearest(str(asked[key]), known)}"
+            )
+    for key in ("factor", "value"):
+        if key in asked and not isinstance(asked[key], int | float):
+            raise RecipeError(f"{where}: {key} must be a number, got {asked[key]!r}")
+    meant = [cell.place for cell in study.cells(1) if is_meant(cell.place, of_where)]
+    if not meant or any(asked.get("along", "block") not in place for place in meant):
+        raise RecipeError(
+            f"{where}: {text.get('says', check)!r} is of no runs, or of some without it"
+        )
+    return {"says": "", **text}
+
+
+def _check_names(study: Study, where: str) -> None:
+    if not study.blocks:
+        raise RecipeError(f"{where} has no blocks")
+    names = [cell.name for cell in study.cells(1)]
+    if len(set(names)) < len(names):
+        raise RecipeError(f"{where}: two runs would have one name; call blocks and levels apart")
+    longest = max(names, key=len)
+    if len(longest.encode()) > LONGEST_NAME:
+        raise RecipeError(f"{where}: {longest[:40]}... is too long a name for a folder")
+
+
+def _options(text: Any, where: str) -> Options:
+    """Options of `coldness train` and their values; none where there is nothing."""
+    fields = {*inspect.signature(Settings).parameters, "temperature"} - {"seed"}
+    options = _mapping(text or {}, where)
+    for option in options:
+        first = str(option).split(".")[0]
+        if first not in fields:
+            raise RecipeError(f"{where}: there is no option {option!r}{nearest(first, fields)}")
+    return options
+
+
+def _mapping(text: Any, where: str, keys: set[str] | None = None) -> dict[str, Any]:
+    if not isinstance(text, dict):
+        raise RecipeError(f"{where} must hold keys and values, got {str(text)[:40]!r}")
     for key in text:
-        if key not in keys:
+        if keys is not None and key not in keys:
             raise RecipeError(f"{where}: there is no key {key!r}{nearest(str(key), keys)}")
+    return text
+
+
+def _list(text: Any, where: str) -> list[Any]:
+    if not isinstance(text, list | None):
+        raise RecipeError(f"{where} must be a list, got {str(text)[:40]!r}")
+    return text or []
 
 
 def _word(value: Any) -> str:
+    if isinstance(value, str):
+        return value
     return yaml.safe_dump(value, default_flow_style=True, width=10**6).removesuffix("...\n").strip()

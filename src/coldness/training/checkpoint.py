@@ -18,7 +18,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-FORMAT = "coldness-checkpoint-1"
+FORMAT = "coldness-checkpoint-2"
+FORMAT_OF_0_1 = "coldness-checkpoint-1"
 
 
 class BadFile(ValueError):
@@ -52,6 +53,8 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
             state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged file can fail anywhere in the reader
         raise BadFile(f"{path} is truncated or no checkpoint of coldness") from error
+    if isinstance(state, dict) and state.get("format") == FORMAT_OF_0_1:
+        raise BadFile(f"{path} was written by coldness 0.1: --overwrite starts the run anew")
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise BadFile(f"{path} is no checkpoint of coldness")
     return state

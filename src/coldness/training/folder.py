@@ -7,12 +7,17 @@ model.safetensors   weights of the trained model
 metrics.json        the final evaluation
 evaluation.npz      grids and samples behind it
 report.html         for people
+
+In a study also row.json, its row of the table.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +30,12 @@ from coldness.training.checkpoint import BadFile, load_weights, save_weights, wr
 from coldness.training.recipe import resolve
 from coldness.training.settings import Settings
 
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # not on Windows, where two processes in one folder are not kept apart
+    fcntl = None
+
 MARK = "# a run of coldness"
 OURS = (
     "config.yaml",
@@ -35,11 +46,29 @@ OURS = (
     "evaluation.npz",
     "report.html",
     "tensorboard",
+    "row.json",
 )
 
 
 class FolderError(ValueError):
     """A folder that must not be written to, or is no run."""
+
+
+@contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Holds a folder for this process; the lock goes with the process, however that ends."""
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FolderError(f"{folder} is in use by another process") from None
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @dataclass(frozen=True)
@@ -87,9 +116,15 @@ class RunFolder:
                 f"{path} already holds a run: --resume goes on with it, --overwrite starts anew"
             )
 
-    def open(self, overwrite: bool) -> None:
-        """Makes the folder; on overwrite, empties it of an earlier run, config.yaml last."""
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Makes the folder and keeps other processes from training in it meanwhile."""
         self.path.mkdir(parents=True, exist_ok=True)
+        with lock(self.path):
+            yield
+
+    def open(self, overwrite: bool) -> None:
+        """Empties the folder of an earlier run on overwrite, config.yaml last."""
         for name in reversed(OURS) if overwrite else ():
             there = self.path / name
             shutil.rmtree(there) if there.is_dir() else there.unlink(missing_ok=True)

@@ -86,7 +86,8 @@ def find(recipe: str) -> Path:
 
 def settings_parser(**kwargs: Any) -> ArgumentParser:
     """A parser with one option for every field of Settings."""
-    parser = ArgumentParser(exit_on_error=False, **kwargs)
+    # No abbreviations: --conf must not pass for --config where the latter is refused.
+    parser = ArgumentParser(exit_on_error=False, allow_abbrev=False, **kwargs)
     parser.add_argument("--config", action="config", help=argparse.SUPPRESS)
     parser.add_class_arguments(Settings, None, sub_configs=False)
     return parser
@@ -173,14 +174,14 @@ def _plain(value: str, word: str) -> Any:
 
 
 def _given_values(overrides: Sequence[str]) -> dict[str, Any]:
-    """What is given for fields of Settings, parsed as the parser will do it."""
-    fields = inspect.signature(Settings).parameters
+    """Everything that is given, but for files to read or write, as the parser will parse it."""
     values: dict[str, Any] = {}
     for word, following in zip(overrides, [*overrides[1:], ""], strict=False):
         name, equals, value = word.removeprefix("--").partition("=")
         if name == "config":
             raise RecipeError("there is no option --config: name the recipe itself")
-        if word.startswith("--") and name.split(".")[0] in fields and not name.endswith(".path"):
+        flag = not equals and following.startswith("--")
+        if word.startswith("--") and not flag and name != "out" and not name.endswith(".path"):
             values[f"{len(values)}"] = _plain(value if equals else following, word)
     return values
 

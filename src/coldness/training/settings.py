@@ -125,10 +125,16 @@ class Settings:
 
     def contrasts(self) -> list[list[int]]:
         """Sources that are weighed together, by number: those with one beta."""
-        groups: dict[float | Schedule, list[int]] = {}
+        groups: list[list[int]] = []
         for k, source in enumerate(self.sources):
-            groups.setdefault(self.beta_of(source), []).append(k)
-        return list(groups.values())
+            beta = self.beta_of(source)
+            same = (g for g in groups if self.beta_of(self.sources[g[0]]) == beta)
+            group = next(same, None)
+            if group is None:
+                groups.append([k])
+            else:
+                group.append(k)
+        return groups
 
     def beta_of(self, source: Source) -> float | Schedule:
         return self.contrast.beta if source.beta is None else source.beta

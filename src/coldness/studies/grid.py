@@ -1,0 +1,187 @@
+"""Running a study's grid: one process a run, as many at once as there are cores.
+
+Processes are forked from a server that has imported PyTorch already, so a run costs what it takes
+and no more; each uses as many threads as its recipe says, which is one. They are out of reach of
+the terminal: Ctrl-C comes to the process that shows the progress, which passes it on, and every
+run saves itself. A run also saves itself and ends when that process is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from coldness.studies.cell import Row, finished_row, run_cell
+from coldness.studies.study import Cell
+from coldness.training import Interrupted
+
+SECONDS_TO_SAVE = 90
+"""That runs get to save themselves; one that is compiling its chain needs half a minute."""
+
+
+@dataclass
+class Progress:
+    """Of one run under way."""
+
+    cell: Cell
+    process: BaseProcess
+    pipe: Connection
+    share: float = 0.0
+    figures: str = "starting"
+    row: Row | None = None
+    problem: str = ""
+
+
+@dataclass
+class Grid:
+    """The runs of a study, and what came of them so far.
+
+    Args:
+        cells: all runs.
+        folder: where each has its folder.
+
+    Raises:
+        FolderError: a run's folder holds a run with other settings.
+    """
+
+    cells: Sequence[Cell]
+    folder: Path
+    rows: dict[str, Row] = field(default_factory=dict, init=False)
+    problems: dict[str, str] = field(default_factory=dict, init=False)
+    running: list[Progress] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        for cell in self.cells:
+            row = finished_row(cell, self.folder)
+            if row is not None:
+                self.rows[cell.name] = row
+
+    def table(self) -> list[Row]:
+        """Rows of finished runs, in the order of the grid."""
+        return [self.rows[cell.name] for cell in self.cells if cell.name in self.rows]
+
+    def run(
+        self,
+        workers: int,
+        on_change: Callable[[Grid], None] = lambda grid: None,
+        on_line: Callable[[str], None] = print,
+    ) -> None:
+        """Runs what is not finished.
+
+        Args:
+            workers: processes at once.
+            on_change: called when there is something new to show; a finished run is in `rows`.
+            on_line: called with lines that runs log.
+        """
+        waiting = [cell for cell in self.cells if cell.name not in self.rows]
+        context: Any = multiprocessing.get_context(_method())
+        if _method() == "forkserver":
+            context.set_forkserver_preload([__name__])
+        try:
+            while waiting or self.running:
+                while waiting and len(self.running) < workers:
+                    self.running.append(self._begin(context, waiting.pop(0)))
+                wait([p.pipe for p in self.running] + [p.process.sentinel for p in self.running])
+                for progress in list(self.running):
+                    self._hear(progress, on_line)
+                on_change(self)
+        finally:
+            self._stop()
+
+    def _begin(self, context: Any, cell: Cell) -> Progress:
+        ours, theirs = context.Pipe(duplex=False)
+        process = context.Process(target=_work, args=(cell, self.folder, theirs), daemon=True)
+        process.start()
+        theirs.close()
+        return Progress(cell, process, ours)
+
+    def _hear(self, progress: Progress, on_line: Callable[[str], None]) -> None:
+        """Takes in what a run has said, and its end."""
+        gone = not progress.process.is_alive()  # asked first: what it said last is in the pipe
+        try:
+            while progress.pipe.poll():
+                kind, *values = progress.pipe.recv()
+                if kind == "progress":
+                    progress.share, progress.figures = values
+                elif kind == "line":
+                    on_line(f"{progress.cell.name}: {values[0]}")
+                elif kind == "row":
+                    progress.row = values[0]
+                else:
+                    progress.problem = values[0]
+        except EOFError:
+            gone = True
+        if gone:
+            self._end(progress)
+
+    def _end(self, progress: Progress) -> None:
+        progress.process.join()
+        progress.pipe.close()
+        self.running.remove(progress)
+        name = progress.cell.name
+        if progress.row is not None:
+            self.rows[name] = progress.row
+        else:
+            code = progress.process.exitcode
+            self.problems[name] = progress.problem or f"its process ended with code {code}"
+
+    def _stop(self) -> None:
+        """Has runs that are still under way save themselves."""
+        for progress in self.running:
+            if progress.process.pid is not None and progress.process.is_alive():
+                os.kill(progress.process.pid, signal.SIGINT)
+        deadline = time.monotonic() + SECONDS_TO_SAVE
+        for progress in self.running:
+            progress.process.join(max(0.0, deadline - time.monotonic()))
+            progress.process.terminate()
+
+
+def _method() -> str:
+    return "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+
+
+class _ToPipe(logging.Handler):
+    """Warnings of a run, to the process that shows them."""
+
+    def __init__(self, pipe: Connection) -> None:
+        super().__init__(logging.WARNING)
+        self.pipe = pipe
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.pipe.send(("line", record.getMessage()))
+
+
+def _work(cell: Cell, folder: Path, pipe: Connection) -> None:
+    """The body of a process."""
+    if hasattr(os, "setpgrp"):
+        os.setpgrp()
+    trouble = folder / f"{cell.name}.error.txt"
+    trouble.unlink(missing_ok=True)
+    log = logging.getLogger("coldness")
+    log.handlers, log.propagate = [_ToPipe(pipe)], False
+
+    def tell(share: float, figures: str) -> None:
+        try:
+            pipe.send(("progress", share, figures))
+        except BrokenPipeError:  # nobody is left to tell: as if interrupted
+            signal.raise_signal(signal.SIGINT)
+
+    try:
+        pipe.send(("row", run_cell(cell, folder, tell)))
+    except (BrokenPipeError, KeyboardInterrupt, Interrupted):
+        os._exit(1)  # what is saved is saved
+    except Exception as error:
+        folder.mkdir(parents=True, exist_ok=True)
+        trouble.write_text(traceback.format_exc())
+        line = " ".join(str(error).split()) or type(error).__name__
+        pipe.send(("problem", f"{line} ({trouble})"))
