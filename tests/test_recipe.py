@@ -188,3 +188,13 @@ def test_imports_can_be_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_quick_overrides_are_valid() -> None:
     assert resolve(find("mixture2d"), QUICK)[0].settings.evaluation.samples == 50
+
+
+@pytest.mark.parametrize(
+    "word", ["--conf={optimiser: os.path.join}", "--co={data: a.b}", "--conf=other.yaml"]
+)
+def test_abbreviated_options_do_not_get_past_the_check_of_imports(word: str) -> None:
+    with pytest.raises(RecipeError):
+        resolve(find("mixture2d"), [word])
+    with pytest.raises(RecipeError, match="conf|--co"):
+        resolve(find("mixture2d"), ["--conf=1"])
