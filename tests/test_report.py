@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 import yaml
 
+from browser import check_in_browser, images, needs_browser
 from coldness.report import judge, write_report
 from coldness.report.figures import histogram, sample_density
 from coldness.report.verdict import number
@@ -240,10 +239,6 @@ def test_samples_on_a_line_have_a_histogram() -> None:
 # Page.
 
 
-def images(page: str) -> list[str]:
-    return re.findall(r"<img[^>]*>", page)
-
-
 def test_one_run(make_run: MakeRun, tmp_path: Path) -> None:
     out = write_report([make_run()], tmp_path / "new" / "report.html")
     page = out.read_text()
@@ -374,48 +369,12 @@ def test_a_folder_is_no_file_to_write_to(make_run: MakeRun, tmp_path: Path) -> N
 
 # A real browser.
 
-BROWSER = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-FRAME = '<iframe style="border:0;width:{width}px;height:900px" srcdoc="{page}"></iframe>'
-MEASURE = """<pre id="measured"></pre><script>
-window.onload = () => {
-  const measured = [...document.querySelectorAll("iframe")].map(frame => {
-    const inside = frame.contentDocument, pictures = [...inside.images];
-    return {
-      pictures: pictures.length,
-      broken: pictures.filter(p => !(p.complete && p.naturalWidth > 0)).length,
-      width: inside.documentElement.clientWidth,
-      scroll: inside.documentElement.scrollWidth,
-    };
-  });
-  document.getElementById("measured").textContent = JSON.stringify(measured);
-};
-</script>"""
-OPTIONS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
-    "--disable-background-networking --disable-component-update --hide-scrollbars --dump-dom"
-)
-
 
 @pytest.mark.browser
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome")
+@needs_browser
 @pytest.mark.parametrize("several", [False, True])
 def test_the_page_in_a_browser(make_run: MakeRun, tmp_path: Path, several: bool) -> None:
     """At desktop and phone width every picture loads and nothing sticks out to the right."""
-    widths = (1280, 390)
     names = ["a-run-with-quite-a-long-name-that-has-no-spaces-to-break-at", "run", "other"]
     runs = [make_run(name, iterations=50) for name in (names if several else names[:1])]
-    page = write_report(runs, tmp_path / "r.html").read_text()
-    frames = [FRAME.format(width=width, page=html.escape(page)) for width in widths]
-    (tmp_path / "frames.html").write_text("<!doctype html><body>" + "".join(frames) + MEASURE)
-    command = [str(BROWSER), *OPTIONS.split(), f"--user-data-dir={tmp_path / 'profile'}"]
-    command.append((tmp_path / "frames.html").as_uri())
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    found = re.search(r'<pre id="measured">(\[.*?\])</pre>', done.stdout)
-    assert found, done.stderr
-    for width, measured in zip(widths, json.loads(found[1]), strict=True):
-        assert measured["pictures"] == len(images(page))
-        assert measured["broken"] == 0
-        assert measured["width"] == width
-        assert measured["scroll"] <= width
+    check_in_browser(write_report(runs, tmp_path / "r.html").read_text(), (1280, 390), tmp_path)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import html
-import json
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +11,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from browser import check_in_browser, images, needs_browser
 from coldness.report import plates, study_curves
 from coldness.report.plate_figure import figure_png
 from coldness.report.study import summarise, write_study_report
 from coldness.studies.claims import Outcome
 from coldness.studies.study import Block, Study
 from coldness.training.checkpoint import BadFile
-from test_report import BROWSER, FRAME, MEASURE, OPTIONS, images, mixture_log_p, mixture_sample
+from test_report import mixture_log_p, mixture_sample
 
 EVIL = "<script>alert(1)<'\"$_{&"
 COMMAND = "coldness reproduce tiny --out runs/tiny"
@@ -277,24 +275,12 @@ def test_figure_png_holds_the_plate(tmp_path: Path) -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome")
+@needs_browser
 def test_the_page_in_a_browser(tmp_path: Path) -> None:
     """At desktop and phone width every picture loads and nothing sticks out to the right."""
-    widths = (1500, 390)
     long = "a-level-with-quite-a-long-name-that-has-no-spaces-to-break-at"
     wide = block("wide", variant=axis("default", long), beta=axis(0, 0.1, 0.3, 0.5, 0.7, 0.9))
     rows = [row(wide, variant="default", beta=beta) for beta in (0, 0.1, 0.3, 0.5, 0.7)]
     rows += [row(wide, 0, 1234, variant=long, beta=0.9), row(wide, variant=long, beta=0)]
     page = page_of(tmp_path, study_of(wide), rows, NUMBERS)
-    frames = [FRAME.format(width=width, page=html.escape(page)) for width in widths]
-    (tmp_path / "frames.html").write_text("<!doctype html><body>" + "".join(frames) + MEASURE)
-    command = [str(BROWSER), *OPTIONS.split(), f"--user-data-dir={tmp_path / 'profile'}"]
-    command.append((tmp_path / "frames.html").as_uri())
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    found = re.search(r'<pre id="measured">(\[.*?\])</pre>', done.stdout)
-    assert found, done.stderr
-    for width, measured in zip(widths, json.loads(found[1]), strict=True):
-        assert measured["pictures"] == len(images(page))
-        assert measured["broken"] == 0
-        assert measured["width"] == width
-        assert measured["scroll"] <= width
+    check_in_browser(page, (1500, 390), tmp_path)

@@ -41,7 +41,7 @@ import yaml
 
 from coldness.studies.claims import CHECKS, is_meant
 from coldness.studies.theory import NUMBERS
-from coldness.training.recipe import RecipeError, find, nearest
+from coldness.training.recipe import RecipeError, find, find_file, nearest
 from coldness.training.settings import Settings
 
 Options = dict[str, Any]
@@ -145,14 +145,7 @@ def packaged_studies() -> dict[str, Path]:
 
 def find_study(study: str) -> Path:
     """The file of a packaged name or of a path."""
-    known = packaged_studies()
-    if study in known:
-        return known[study]
-    if Path(study).is_file():
-        return Path(study)
-    raise RecipeError(
-        f"no study {study!r}{nearest(study, known)}; there are {', '.join(sorted(known))}"
-    )
+    return find_file(study, packaged_studies(), "study", "coldness reproduce --list")
 
 
 def read_study(study: str) -> Study:

@@ -75,13 +75,15 @@ def packaged() -> dict[str, Path]:
 
 def find(recipe: str) -> Path:
     """The file of a packaged name or of a path."""
-    known = packaged()
-    if recipe in known:
-        return known[recipe]
-    path = Path(recipe)
-    if path.is_file():
-        return path
-    raise RecipeError(f"no recipe {recipe!r}{nearest(recipe, known)}; see `coldness recipes`")
+    return find_file(recipe, packaged(), "recipe", "coldness recipes")
+
+
+def find_file(name: str, known: dict[str, Path], kind: str, command: str) -> Path:
+    """The file of a known name or of a path; `command` shows the names that there are."""
+    path = known.get(name, Path(name))
+    if not path.is_file():
+        raise RecipeError(f"no {kind} {name!r}{nearest(name, known)}; see `{command}`")
+    return path
 
 
 def settings_parser(**kwargs: Any) -> ArgumentParser:
