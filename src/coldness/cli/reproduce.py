@@ -4,8 +4,9 @@ STUDY is one of those that `coldness reproduce --list` shows, or a YAML file of 
 all cores, one process a run. Ctrl-C saves them; the same command goes on where it stopped, and
 skips what is done.
 
-The folder then holds table.json, one flat row a run with its settings and figures; report.html, the
-paper's figures with what it says and what came out; and runs/, every run as `coldness train` leaves it.
+The folder then holds table.json, one flat row a run with its settings and figures; report.html,
+the paper's figures with what it says and what came out; and runs/, every run as `coldness train`
+leaves it.
 """
 
 from __future__ import annotations
