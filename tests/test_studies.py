@@ -137,6 +137,14 @@ def test_names_of_runs_do_not_lead_out_of_the_folder(small: Path, tmp_path: Path
     assert all((tmp_path / name).resolve().parent == tmp_path.resolve() for name in names)
 
 
+def test_pictures_stay_in_the_folder_of_the_study(small: Path, tmp_path: Path) -> None:
+    small.write_text(SMALL.replace("name: mixture", "name: ../../mixture"))
+    out = tmp_path / "a" / "b" / "out"
+    words = ["reproduce", str(small), "--out", str(out), "--seeds", "1", "--png"]
+    assert main(words) == 0
+    assert [path.parent for path in tmp_path.rglob("*.png")] == [out]
+
+
 def test_levels_may_be_lists_and_numbers_in_any_notation(small: Path) -> None:
     small.write_text(SMALL.replace("contrast.beta: [0, 0.9]", "energy.net.widths: [[8], [4, 4]]"))
     assert [cell.levels["beta"] for cell in study_of(small).cells(1)[:2]] == ["[8]", "[4, 4]"]

@@ -31,7 +31,7 @@ from coldness.studies import Study, packaged_studies, read_study
 from coldness.studies.cell import Row, quick, read_cell
 from coldness.studies.claims import Outcome, judge_claims
 from coldness.studies.grid import Grid
-from coldness.studies.study import Cell
+from coldness.studies.study import Cell, file_name
 from coldness.studies.theory import NUMBERS
 from coldness.training.checkpoint import write_atomically
 from coldness.training.folder import FolderError, lock
@@ -206,7 +206,8 @@ def _pictures(study: Study, grid: Grid, out: Path) -> None:
     with stages("png") as stage:
         for block in study.blocks:
             stage(block.name)
-            figure_png(study, grid.table(), grid.folder, block.name, out / f"{block.name}.png")
+            path = out / f"{file_name(block.name)}.png"
+            figure_png(study, grid.table(), grid.folder, block.name, path)
 
 
 def _numbers(study: Study, grid: Grid, out: Path, short: bool) -> list[Row]:

@@ -67,6 +67,11 @@ RESERVED = {
 LONGEST_NAME = 200
 
 
+def file_name(text: str) -> str:
+    """A name for a file or folder that leads nowhere else, whatever the text."""
+    return re.sub(r"[^\w.=+-]+", "_", text).lstrip(".")
+
+
 @dataclass(frozen=True)
 class Block:
     """Runs of one recipe that differ along axes: name -> level -> options."""
@@ -92,7 +97,7 @@ class Cell:
         """Of its folder: no part of it leads out of the folder that it is in."""
         levels = [f"{axis}={level}" for axis, level in self.levels.items()]
         whole = "-".join([self.block, *levels, f"seed={self.seed}"])
-        return re.sub(r"[^\w.=+-]+", "_", whole).lstrip(".")
+        return file_name(whole)
 
     @property
     def place(self) -> dict[str, Any]:
