@@ -24,8 +24,18 @@ import coldness.energies
 import coldness.kernels
 import coldness.objectives
 import coldness.schedules
-from coldness.chains import Bank, DataStart, GaussianNoise, Start, UniformNoise
-from coldness.data import KnownDensity, Mixture2D, Rings2D, Rings10D
+from coldness.chains import (
+    Adaptation,
+    Bank,
+    DataStart,
+    GaussianNoise,
+    InverseNormSteps,
+    Source,
+    Start,
+    StepAdaptation,
+    UniformNoise,
+)
+from coldness.data import EmbeddedRings, KnownDensity, Mixture2D, Rings2D, Rings10D
 from coldness.energies import (
     Coordinates,
     Energy,
@@ -83,6 +93,11 @@ STARTS: dict[type[Start], Callable[[], Start]] = {
     Bank: lambda: Bank(30, GaussianNoise(0.5, 2.0), refresh=0.3, refresh_batch=0.1),
 }
 
+ADAPTATIONS: dict[type[Adaptation], Callable[[], Adaptation]] = {
+    StepAdaptation: lambda: StepAdaptation(0.3, 0.1, 50.0),
+    InverseNormSteps: lambda: InverseNormSteps("energy", 50.0),
+}
+
 ENERGIES: dict[type[Energy], Callable[[], Energy]] = {
     Gaussian: lambda: copy.deepcopy(GAUSSIAN),
     GaussianMixture: lambda: GaussianMixture([[0.0, 1.0], [1.0, -1.0]], 0.4, [0.3, 0.7]),
@@ -99,6 +114,7 @@ SHAPES: dict[type[Energy], tuple[int, ...]] = {}
 DENSITIES: dict[type[KnownDensity], Callable[[], KnownDensity]] = {
     Mixture2D: lambda: Mixture2D(radius=1.5, std=0.2),
     Rings2D: lambda: Rings2D((1.0, 2.5), 0.2),
+    EmbeddedRings: lambda: EmbeddedRings(5, (1.0, 2.5), 0.2, 0.03),
     Rings10D: lambda: Rings10D((1.0, 2.5), 0.2, 0.03),
 }
 
@@ -314,6 +330,28 @@ def test_a_restored_start_draws_what_the_saved_one_would(part: type) -> None:
         other.put(same, y - 1, 2)
     assert saved.figures() == other.figures()
     assert all(torch.is_tensor(v) and v.shape == () for v in saved.figures().values())
+
+
+# Adaptations of the step
+
+
+@every(coldness.chains, Adaptation)
+def test_adaptations_begin_at_one_and_are_saved_with_their_source(part: type) -> None:
+    def source() -> Source:
+        return Source(DataStart(), MALA(0.1), steps=2, adaptation=example(part, ADAPTATIONS))
+
+    saved, other, x_data = source(), source(), normal(7, 2)
+    adaptation = saved.adaptation
+    assert adaptation is not None
+    assert float(adaptation.scale) == 1.0
+    assert adaptation.description
+    saved.draw(GAUSSIAN, x_data, generator(8), tempering=0.5)
+    assert float(adaptation.scale) != 1.0
+    assert list(saved.step_state()) == ["log_scale"]
+    other.load_state_dict(saved.state_dict())
+    assert torch.equal(saved.figures()["step_scale"], other.figures()["step_scale"])
+    ends = [s.sample(GAUSSIAN, x_data, 5, generator(9)).x for s in (saved, other)]
+    assert torch.equal(*ends)
 
 
 # Energies

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
-from coldness.data import KnownDensity, Mixture2D, Rings2D, Rings10D
+from coldness.data import EmbeddedRings, KnownDensity, Mixture2D, Rings2D, Rings10D
 from coldness.data.synthetic import UNEQUAL
+from coldness.training.recipe import resolve
 from laws import assert_law, assert_mean, assert_normal_law, assert_share, generator
 
 LAWS = {
@@ -21,6 +23,8 @@ LAWS = {
     "rings2d through the centre": Rings2D((0.2, 1.0), 0.15),
     "rings10d": Rings10D(),
     "rings10d other": Rings10D((0.5, 1.0), 0.3, 0.05),
+    "rings in 3": EmbeddedRings(3, (1.0, 2.0), 0.2),
+    "rings in 20": EmbeddedRings(20),
 }
 every_law = pytest.mark.parametrize("data", LAWS.values(), ids=LAWS)
 
@@ -65,7 +69,13 @@ def test_radial_rings_have_folded_normal_radii(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "std", "narrow"), [("rings10d", 0.1, 0.01), ("rings10d other", 0.3, 0.05)]
+    ("name", "std", "narrow"),
+    [
+        ("rings10d", 0.1, 0.01),
+        ("rings10d other", 0.3, 0.05),
+        ("rings in 3", 0.2, 0.01),
+        ("rings in 20", 0.1, 0.01),
+    ],
 )
 def test_planar_rings_have_rice_radii_and_normal_others(
     name: str, std: float, narrow: float
@@ -75,7 +85,7 @@ def test_planar_rings_have_rice_radii_and_normal_others(
     at = data.energy.radii.numpy()
     assert_law(radii(x), lambda r: stats.rice.cdf(r[:, None] / std, at / std).mean(1))
     assert_law(angles(x), stats.uniform.cdf)
-    for k, s in enumerate([std] + [narrow] * 7):
+    for k, s in enumerate([std] + [narrow] * (data.shape[0] - 3)):
         assert_normal_law(x[:, 2 + k].double(), 0.0, s**2)
 
 
@@ -134,6 +144,63 @@ def test_entropy_of_a_sharp_ring_in_closed_form() -> None:
     rings = Rings10D((10.0,), 0.01, 0.002)
     others = normal + 7 * 0.5 * math.log(2 * math.pi * math.e * 0.002**2)
     assert rings.entropy == pytest.approx(math.log(2 * math.pi * 10) + normal + others, abs=1e-5)
+    more = EmbeddedRings(20, (10.0,), 0.01, 0.002)
+    extra = 10 * 0.5 * math.log(2 * math.pi * math.e * 0.002**2)
+    assert more.entropy == pytest.approx(rings.entropy + extra, abs=1e-5)
+
+
+def test_rings10d_is_embedded_rings_in_ten_with_the_numbers_it_always_had() -> None:
+    radii, std, narrow = (0.5, 1.0), 0.3, 0.05
+    data, g = Rings10D(radii, std, narrow), generator(8)
+    noise = torch.tensor([std] * 3 + [narrow] * 7) * torch.randn(50, 10, generator=g)
+    ring = torch.tensor(radii)[torch.randint(2, (50,), generator=g)]
+    angle = 2 * math.pi * torch.rand(50, generator=g)
+    noise[:, :2] += ring[:, None] * torch.stack([angle.cos(), angle.sin()], 1)
+    assert torch.equal(data.sample(50, generator(8)), noise)
+    same = EmbeddedRings(10, radii, std, narrow)
+    assert torch.equal(same.sample(50, generator(8)), noise)
+    assert torch.equal(same.log_prob(noise), data.log_prob(noise))
+    assert (same.entropy, same.box) == (data.entropy, data.box)
+    assert EmbeddedRings().shape == Rings10D().shape == (10,)
+
+
+@pytest.mark.parametrize("name", ["rings in 3", "rings10d other", "rings in 20"])
+def test_the_slice_through_the_plane_of_rings_is_its_density(name: str) -> None:
+    """Up to the densities of the other dimensions at 0, which normalising takes out."""
+    data = LAWS[name]
+    side = torch.linspace(-data.box - 1, data.box + 1, 401, dtype=torch.float64)
+    at = torch.cartesian_prod(side, side)
+    with torch.no_grad():
+        log_p = -data.plane(at)
+    total = torch.logsumexp(log_p, 0) + 2 * (side[1] - side[0]).log()
+    assert float(total) == pytest.approx(0, abs=1e-6)
+    assert data.plane.log_z == 0
+    others = data.energy.other_stds
+    at_zero = -float(others.log().sum()) - len(others) / 2 * math.log(2 * math.pi)
+    padded = torch.cat([at, torch.zeros(len(at), len(others), dtype=torch.float64)], 1)
+    torch.testing.assert_close(data.log_prob(padded) - at_zero, log_p, rtol=0, atol=1e-9)
+
+
+def test_rings_need_three_dimensions() -> None:
+    with pytest.raises(ValueError, match="dimensions must be >= 3, got 2"):
+        EmbeddedRings(2)
+
+
+def test_dimensions_are_an_option_of_recipes(tmp_path: Path) -> None:
+    recipe = tmp_path / "rings.yaml"
+    recipe.write_text(
+        "data: {class_path: EmbeddedRings, init_args: {dimensions: 20}}\n"
+        "energy: {class_path: ScalarEnergy, init_args: {net: MLP}}\n"
+        "sources: [{start: DataStart, kernel: {class_path: Langevin, init_args: "
+        "{step_size: 0.001}}}]\n"
+        "optimiser: Adam\n"
+    )
+    assert resolve(recipe)[0].settings.data.shape == (20,)
+    other = resolve(recipe, ["--data.dimensions=12"])[0].settings
+    assert other.data.shape == (12,)
+    assert other.energy(torch.zeros(3, 12)).shape == (3,)
+    with pytest.raises(ValueError, match="dimensions must be >= 3"):
+        resolve(recipe, ["--data.dimensions=2"])
 
 
 def test_local_scales() -> None:

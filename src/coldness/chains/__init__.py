@@ -1,18 +1,23 @@
-"""Chains: where they start, and the sources of negatives that they make."""
+"""Chains: where they start, the sources of negatives that they make, adaptations of the step."""
 
 from coldness.chains.adaptation import StepAdaptation
 from coldness.chains.bank import Bank
-from coldness.chains.base import Start
+from coldness.chains.base import Adaptation, Start
 from coldness.chains.data import DataStart
+from coldness.chains.data_noise import StepNoise
+from coldness.chains.inverse_norm import InverseNormSteps
 from coldness.chains.noise import GaussianNoise, UniformNoise
 from coldness.chains.source import Source
 
 __all__ = [
+    "Adaptation",
     "Bank",
     "DataStart",
     "GaussianNoise",
+    "InverseNormSteps",
     "Source",
     "Start",
     "StepAdaptation",
+    "StepNoise",
     "UniformNoise",
 ]

@@ -9,7 +9,7 @@ chains ended, which is measured and not made.
 The gain is constant, unlike that of dual averaging (kernels/step_size.py): the network moves at
 every update, so there is no step to converge to, only one to follow. s belongs to U itself; chains
 of training follow t * U, whose scales are 1/sqrt(t) as wide, and so is the noise of their steps
-(chains/source.py). A step that is wrong for a while gives bad samples for a while, which weights
+(`step_size`). A step that is wrong for a while gives bad samples for a while, which weights
 (beta > 0) discount.
 
 References:
@@ -21,14 +21,18 @@ References:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from coldness.chains.base import Adaptation
+from coldness.energies.base import Energy
+from coldness.kernels import Chains, ConstantSteps, Kernel, StepSchedule, run
+
 
 @dataclass
-class StepAdaptation:
+class StepAdaptation(Adaptation):
     """Follows a target acceptance.
 
     Args:
@@ -41,7 +45,6 @@ class StepAdaptation:
     target: float = 0.57
     rate: float = 0.02
     range: float = 1000.0
-    log_scale: Tensor = field(default_factory=lambda: torch.zeros(()), init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not 0 < self.target < 1:
@@ -50,9 +53,45 @@ class StepAdaptation:
             raise ValueError(f"rate must be > 0 and range > 1, got {self.rate} and {self.range}")
 
     @property
-    def scale(self) -> Tensor:
-        """What the kernel's step is multiplied by in chains on U; a number."""
-        return self.log_scale.exp()
+    def description(self) -> str:
+        return f"adapted during training to an acceptance of {self.target:g}"
+
+    def check(self, kernel: Kernel, schedule: StepSchedule) -> None:
+        if not isinstance(schedule, ConstantSteps):
+            raise ValueError("a step that is adapted cannot follow a schedule along the chain too")
+        kernel.adjusted_twin()  # says why there is none
+
+    def step_size(self, h: float, kernel: Kernel, tempering: float) -> Tensor:
+        if not tempering > 0:
+            raise ValueError(
+                f"an adapted step needs chains that follow the energy, not {tempering:.3g} U"
+            )
+        wider = kernel.step_for_noise(tempering**-0.5) / kernel.step_for_noise(1.0)
+        return h * wider * self.scale
+
+    def after(
+        self,
+        energy: Energy,
+        kernel: Kernel,
+        chains: Chains,
+        *,
+        steps: int,
+        step_size: Tensor | float,
+        tempering: float,
+        generator: torch.Generator,
+    ) -> None:
+        if not kernel.adjusted:
+            chains.acceptance = run(
+                kernel.adjusted_twin(),
+                energy,
+                chains.x,
+                steps=1,
+                generator=generator,
+                tempering=tempering,
+                step_size=step_size,
+            ).acceptance
+        if steps or not kernel.adjusted:
+            self.update(chains.acceptance)
 
     def update(self, acceptance: Tensor) -> None:
         """After an iteration whose moves were accepted with this mean probability.

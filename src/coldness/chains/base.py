@@ -1,17 +1,21 @@
-"""What a start is: where the chains of a source begin.
+"""What a start is, where the chains of a source begin; and what an adaptation of their step is.
 
 Noise and data starts are frozen dataclasses. The bank alone has a state, which `prepare` makes and
-checkpoints hold.
+checkpoints hold. An adaptation has one number, the logarithm of what the step is multiplied by.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from coldness.energies.base import Energy
 from coldness.energies.coordinates import Coordinates
+from coldness.kernels import Chains, Kernel, StepSchedule
 
 
 class Start(ABC):
@@ -56,3 +60,52 @@ class Start(ABC):
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:  # noqa: B027
         """Puts back what `state_dict` gave."""
+
+
+@dataclass
+class Adaptation(ABC):
+    """Base class of adaptations: a step size that follows the model during training.
+
+    The scale multiplies the kernel's step size. `before` and `after` may change it around the
+    chains of an iteration; sampling after training uses the last one.
+    """
+
+    log_scale: Tensor = field(
+        default_factory=lambda: torch.zeros(()), init=False, repr=False, kw_only=True
+    )
+
+    begins_at_own_step: ClassVar[bool] = True
+    """Whether the first chains run with the kernel's own step, which is then known beforehand."""
+
+    @property
+    def scale(self) -> Tensor:
+        """What the kernel's step is multiplied by in chains on U; a number."""
+        return self.log_scale.exp()
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """What happens to the step, in a phrase."""
+
+    def check(self, kernel: Kernel, schedule: StepSchedule) -> None:  # noqa: B027 - most need none
+        """Raises ValueError where a source's kernel or schedule cannot be adapted so."""
+
+    def step_size(self, h: float, kernel: Kernel, tempering: float) -> Tensor:
+        """The step of chains on tempering * U, where it would be h without adaptation."""
+        return h * self.scale
+
+    def before(self, energy: Energy, x_data: Tensor) -> None:  # noqa: B027
+        """Called before an iteration's chains run."""
+
+    def after(  # noqa: B027
+        self,
+        energy: Energy,
+        kernel: Kernel,
+        chains: Chains,
+        *,
+        steps: int,
+        step_size: Tensor | float,
+        tempering: float,
+        generator: torch.Generator,
+    ) -> None:
+        """Called after an iteration's chains ran that many steps of that size."""

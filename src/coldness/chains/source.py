@@ -18,19 +18,19 @@ References:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from coldness.chains.adaptation import StepAdaptation
-from coldness.chains.base import Start
+from coldness.chains.base import Adaptation, Start
 from coldness.chains.noise import GaussianNoise
 from coldness.energies import Coordinates
 from coldness.energies.base import Energy
 from coldness.kernels import Chains, ConstantSteps, Kernel, StepSchedule, run
-from coldness.schedules import Schedule
+from coldness.schedules import Schedule, value_at
 
 
 @dataclass
@@ -46,7 +46,8 @@ class Source:
         step_schedule: how the step changes along a chain.
         step_scale: what the step is multiplied by, a number or a schedule over training.
         beta: of this source's contrast; null for the run's.
-        adaptation: adapts the step to a target acceptance during training; null for none.
+        adaptation: changes the step during training: `StepAdaptation` (also by its arguments
+            alone) to a target acceptance, `InverseNormSteps` by a norm on the data; null for none.
     """
 
     start: Start
@@ -57,7 +58,7 @@ class Source:
     step_schedule: StepSchedule = field(default_factory=ConstantSteps)
     step_scale: float | Schedule = 1.0
     beta: float | Schedule | None = None
-    adaptation: StepAdaptation | None = None
+    adaptation: StepAdaptation | Adaptation | None = None
 
     def __post_init__(self) -> None:
         if self.steps < 0:
@@ -68,13 +69,17 @@ class Source:
             raise ValueError(f"step_scale must be > 0, got {self.step_scale}")
         if not self.weight > 0:
             raise ValueError(f"weight must be > 0, got {self.weight}")
-        if self.adaptation is not None and not isinstance(self.step_schedule, ConstantSteps):
-            raise ValueError("a step that is adapted cannot follow a schedule along the chain too")
         if self.adaptation is not None:
-            self.kernel.adjusted_twin()  # says why there is none
+            self.adaptation.check(self.kernel, self.step_schedule)
 
     def chains_for(self, batch_size: int) -> int:
         return batch_size if self.count is None else self.count
+
+    def largest_step(self, t: int, n: int) -> float:
+        """Largest Langevin step h on U along a chain at iteration t of n, without adaptation."""
+        factors = self.step_schedule.factors(max(self.steps, 1))
+        scale = value_at(self.step_scale, t, n) * float(factors.max())
+        return replace(self.kernel, step_size=self.kernel.step_size * scale).langevin_step
 
     def draw(
         self,
@@ -89,11 +94,23 @@ class Source:
         """Negatives for this batch: chains are started, run on t * U, and returned to the start."""
         at = energy.coordinates
         count = self.chains_for(len(x_data))
+        if self.adaptation is not None:
+            self.adaptation.before(energy, x_data)
         x, slots = self.start.draw(count, x_data, at, generator)
-        chains = self._run(energy, x, self.steps, generator, tempering, step_scale, compiled)
+        h = self._step_size(tempering, step_scale)
+        schedule = self.step_schedule
+        chains = self._run(energy, x, self.steps, generator, tempering, h, compiled, schedule)
         self.start.put(slots, chains.x, self.steps)
         if self.adaptation is not None:
-            self._adapt(self.adaptation, energy, chains, generator, tempering, step_scale)
+            self.adaptation.after(
+                energy,
+                self.kernel,
+                chains,
+                steps=self.steps,
+                step_size=h,
+                tempering=tempering,
+                generator=generator,
+            )
         return chains
 
     def sample(
@@ -121,12 +138,41 @@ class Source:
             step_scale: what the step is multiplied by.
             compiled: compile the chain.
         """
+        x = self.noise(energy, x_data, count, generator)
+        steps = self.steps if steps is None else steps
+        return self.carry_on(energy, x, steps, generator, step_scale=step_scale, compiled=compiled)
+
+    def noise(
+        self, energy: Energy, x_data: Tensor, count: int, generator: torch.Generator
+    ) -> Tensor:
+        """Where `sample` starts."""
         start, at = self.start, energy.coordinates
         if not start.from_noise:
             start, at = GaussianNoise(), Coordinates.estimate(x_data, "diagonal")
-        x = start.fresh(count, x_data, at, generator)
-        steps = self.steps if steps is None else steps
-        return self._run(energy, x, steps, generator, 1.0, step_scale, compiled)
+        return start.fresh(count, x_data, at, generator)
+
+    def carry_on(
+        self,
+        energy: Energy,
+        x: Tensor,
+        steps: int,
+        generator: torch.Generator,
+        *,
+        step_scale: float = 1.0,
+        settled: bool = False,
+        compiled: bool = False,
+    ) -> Chains:
+        """Chains from x on the model itself, along the step schedule or, settled, at its end."""
+        if settled:
+            h, schedule = self.last_step(step_scale), ConstantSteps()
+            return self._run(energy, x, steps, generator, 1.0, h, compiled, schedule)
+        h = self._step_size(1.0, step_scale)
+        return self._run(energy, x, steps, generator, 1.0, h, compiled, self.step_schedule)
+
+    def last_step(self, step_scale: float = 1.0) -> Tensor | float:
+        """The kernel's step size at the end of a chain, on the model itself."""
+        factors = self.step_schedule.factors(max(self.steps, 1))
+        return self._step_size(1.0, step_scale) * float(factors[-1])
 
     def figures(self) -> dict[str, Tensor]:
         """What is worth logging of an iteration's chains beside their own figures."""
@@ -149,40 +195,13 @@ class Source:
         if self.adaptation is not None:
             self.adaptation.log_scale = state["log_scale"]
 
-    def _adapt(
-        self,
-        adaptation: StepAdaptation,
-        energy: Energy,
-        chains: Chains,
-        generator: torch.Generator,
-        tempering: float,
-        step_scale: float,
-    ) -> None:
-        if not self.kernel.adjusted:
-            chains.acceptance = run(
-                self.kernel.adjusted_twin(),
-                energy,
-                chains.x,
-                steps=1,
-                generator=generator,
-                tempering=tempering,
-                step_size=self._step_size(tempering, step_scale),
-            ).acceptance
-        if self.steps or not self.kernel.adjusted:
-            adaptation.update(chains.acceptance)
-
     def _step_size(self, tempering: float, step_scale: float) -> Tensor | float:
         if not step_scale > 0:
             raise ValueError(f"step_scale must stay > 0, but its schedule gives {step_scale}")
         h = self.kernel.step_size * step_scale
         if self.adaptation is None:
             return h
-        if not tempering > 0:
-            raise ValueError(
-                f"an adapted step needs chains that follow the energy, not {tempering:.3g} U"
-            )
-        wider = self.kernel.step_for_noise(tempering**-0.5) / self.kernel.step_for_noise(1.0)
-        return h * wider * self.adaptation.scale
+        return self.adaptation.step_size(h, self.kernel, tempering)
 
     def _run(
         self,
@@ -191,8 +210,9 @@ class Source:
         steps: int,
         generator: torch.Generator,
         tempering: float,
-        step_scale: float,
+        step_size: Tensor | float,
         compiled: bool,
+        schedule: StepSchedule,
     ) -> Chains:
         return run(
             self.kernel,
@@ -201,7 +221,7 @@ class Source:
             steps=steps,
             generator=generator,
             tempering=tempering,
-            step_size=self._step_size(tempering, step_scale),
-            schedule=self.step_schedule,
+            step_size=step_size,
+            schedule=schedule,
             compiled=compiled,
         )

@@ -8,7 +8,6 @@ steep the untrained energy is. Fields can be overridden as in `coldness train`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import torch
 from jsonargparse import ArgumentParser
@@ -18,7 +17,6 @@ from coldness.cli.console import console, output
 from coldness.cli.words import allow_imports_option, read_recipe
 from coldness.data import KnownDensity
 from coldness.energies import DriftNoise
-from coldness.schedules import value_at
 from coldness.training import Settings, Training
 from coldness.training.recipe import settings_parser
 
@@ -60,13 +58,13 @@ def temperature_lines(settings: Settings) -> Iterator[str]:
         yield f"  coldness {coldness:.6g}, step h = {h:.6g} on U"
         yield f"  = drift {pair.drift:.6g} on E, noise {pair.noise:.6g} a step"
         if source.adaptation is not None:
-            yield f"  adapted during training to an acceptance of {source.adaptation.target:g}"
+            yield f"  {source.adaptation.description}"
         tempering = settings.tempering_of(source, 0)
         if tempering != 1:
             drift = tempering * pair.drift
             yield f"  tempered: chains follow {tempering:.4g} U, drift {drift:.6g} on E"
         scale = _narrowest(settings)
-        if scale is not None:
+        if scale is not None and _known(source):
             yield (
                 f"  noise is {pair.noise / scale:.3g} of the data's narrowest local scale "
                 f"({scale:.3g} in these coordinates)"
@@ -76,10 +74,10 @@ def temperature_lines(settings: Settings) -> Iterator[str]:
 def warning_lines(settings: Settings) -> Iterator[str]:
     """Combinations that are known to go wrong."""
     scale = _narrowest(settings)
-    noise_of_data = value_at(settings.data_noise, 0, settings.iterations)
+    noise_of_data = settings.data_noise_at(0)
     for k, source in enumerate(settings.sources):
         noise = _step(settings, source)[1].noise
-        if scale is not None and noise > max(scale, noise_of_data):
+        if scale is not None and _known(source) and noise > max(scale, noise_of_data):
             yield (
                 f"source {k}: the noise of a step ({noise:.3g}) exceeds the data's narrowest scale "
                 f"({scale:.3g}): the energy can run away; use a smaller step, a preconditioner or "
@@ -100,7 +98,8 @@ def steepness_lines(settings: Settings) -> Iterator[str]:
         h, pair = _step(settings, source)
         r = float(chains.gradient_norm)
         line = f"source {k} before training: r = |dE| = {r / training.energy.coldness:.3g}"
-        if settings.preconditioner == "none":  # else the gradient is in other coordinates
+        # With a preconditioner the gradient is in other coordinates.
+        if settings.preconditioner == "none" and _known(source):
             noise = pair.noise * x[0].numel() ** 0.5
             line += f", drift {h * r:.3g} a step against noise {noise:.3g}"
         yield line
@@ -108,10 +107,13 @@ def steepness_lines(settings: Settings) -> Iterator[str]:
 
 def _step(settings: Settings, source: Source) -> tuple[float, DriftNoise]:
     """Largest h of a source at the start of training, and the pair that it amounts to."""
-    factors = source.step_schedule.factors(max(source.steps, 1))
-    scale = value_at(source.step_scale, 0, settings.iterations) * float(factors.max())
-    h = replace(source.kernel, step_size=source.kernel.step_size * scale).langevin_step
+    h = source.largest_step(0, settings.iterations)
     return h, DriftNoise.of(h, settings.energy.coldness)
+
+
+def _known(source: Source) -> bool:
+    """Whether the first step is known before training."""
+    return source.adaptation is None or source.adaptation.begins_at_own_step
 
 
 def _narrowest(settings: Settings) -> float | None:

@@ -2,10 +2,11 @@
 
 from coldness.data.base import Data, HeldOut, KnownDensity
 from coldness.data.points import Points
-from coldness.data.synthetic import Mixture2D, Rings2D, Rings10D
+from coldness.data.synthetic import EmbeddedRings, Mixture2D, Rings2D, Rings10D
 
 __all__ = [
     "Data",
+    "EmbeddedRings",
     "HeldOut",
     "KnownDensity",
     "Mixture2D",

@@ -48,6 +48,10 @@ class KnownDensity(Data):
     local_scales: Tensor
     """Smallest local standard deviation in each dimension, of the shape of one example."""
 
+    plane: Energy | None = None
+    """Density of the first two dimensions given that all others are 0, where that is known; of a
+    normalised energy."""
+
     @property
     def narrowest_scale(self) -> float:
         """Smallest local standard deviation of all."""

@@ -1,8 +1,9 @@
-"""Synthetic data with exact laws: two in the plane, one in ten dimensions.
+"""Synthetic data with exact laws: two in the plane, one in ten dimensions or as many as asked.
 
     mixture2d    8 Gaussians of sd 0.15 on the unit circle, with unequal weights
     rings2d      radii 1, 2, 3, 4 with radial noise 0.15
     rings10d     radii 1, 2, 3 with planar noise 0.1; sd 0.1 in dimension 3, 0.01 in 4 to 10
+    embedded     the same in D >= 3 dimensions
 
 Entropies are integrals in float64: on a grid for the mixture, along the radius for rings.
 
@@ -106,8 +107,59 @@ class Rings2D(KnownDensity):
         return r[:, None] * _directions(count, generator)
 
 
-class Rings10D(KnownDensity):
-    """Rings in the first two of ten dimensions, narrow Gaussians in the others.
+class EmbeddedRings(KnownDensity):
+    """Rings in the first two of D dimensions, narrow Gaussians in the others.
+
+        p(x) = p(x1, x2) N(x3; 0, std^2) prod_{k > 3} N(x_k; 0, narrow_std^2)
+
+    The slice of p at x3 = ... = x_D = 0, normalised, is p(x1, x2): the density of `plane`.
+
+    Args:
+        dimensions: D >= 3.
+        radii: of the rings.
+        std: in the plane of the rings and the third dimension.
+        narrow_std: in the remaining D - 3.
+    """
+
+    energy: PlanarRings
+    plane: PlanarRings
+
+    def __init__(
+        self,
+        dimensions: int = 10,
+        radii: Sequence[float] = (1.0, 2.0, 3.0),
+        std: float = 0.1,
+        narrow_std: float = 0.01,
+    ) -> None:
+        if dimensions < 3:
+            raise ValueError(f"dimensions must be >= 3, got {dimensions}")
+        narrow = [narrow_std] * (dimensions - 3)
+        self.energy = PlanarRings(radii, std, [std, *narrow])
+        self.plane = PlanarRings(radii, std)
+        self.box = max(radii) + 4 * std
+        self._radii = torch.tensor(list(radii))
+        self.local_scales = torch.tensor([std] * 3 + narrow)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (len(self.local_scales),)
+
+    @cached_property
+    def entropy(self) -> float:
+        others = sum(
+            0.5 * math.log(2 * math.pi * math.e * s**2) for s in self.local_scales[2:].tolist()
+        )
+        return _planar_entropy(self.plane, self.box + 1) + others
+
+    def sample(self, count: int, generator: torch.Generator) -> Tensor:
+        x = self.local_scales * torch.randn(count, *self.shape, generator=generator)
+        ring = torch.randint(len(self._radii), (count,), generator=generator)
+        x[:, :2] += self._radii[ring][:, None] * _directions(count, generator)
+        return x
+
+
+class Rings10D(EmbeddedRings):
+    """EmbeddedRings in ten dimensions, as in the paper.
 
     Args:
         radii: of the rings.
@@ -115,36 +167,13 @@ class Rings10D(KnownDensity):
         narrow_std: in the remaining seven.
     """
 
-    energy: PlanarRings
-
     def __init__(
         self,
         radii: Sequence[float] = (1.0, 2.0, 3.0),
         std: float = 0.1,
         narrow_std: float = 0.01,
     ) -> None:
-        self.energy = PlanarRings(radii, std, [std] + [narrow_std] * 7)
-        self.box = max(radii) + 4 * std
-        self._radii = torch.tensor(list(radii))
-        self.local_scales = torch.tensor([std] * 3 + [narrow_std] * 7)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (10,)
-
-    @cached_property
-    def entropy(self) -> float:
-        plane = PlanarRings(self.energy.radii.tolist(), self.energy.std)
-        others = sum(
-            0.5 * math.log(2 * math.pi * math.e * s**2) for s in self.local_scales[2:].tolist()
-        )
-        return _planar_entropy(plane, self.box + 1) + others
-
-    def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        x = self.local_scales * torch.randn(count, 10, generator=generator)
-        ring = torch.randint(len(self._radii), (count,), generator=generator)
-        x[:, :2] += self._radii[ring][:, None] * _directions(count, generator)
-        return x
+        super().__init__(10, radii, std, narrow_std)
 
 
 def _directions(count: int, generator: torch.Generator) -> Tensor:

@@ -60,6 +60,11 @@ class Kernel(ABC):
         """The step h on U of Langevin dynamics that a step of this size amounts to."""
         return self.step_size
 
+    @property
+    def has_twin(self) -> bool:
+        """Whether there is a kernel that proposes the same moves and may refuse them."""
+        return True
+
     def adjusted_twin(self) -> Kernel:
         """The kernel that proposes the same moves and may refuse them."""
         return self

@@ -49,8 +49,12 @@ class Langevin(Kernel):
         if self.clip_gradient is not None and not self.clip_gradient > 0:
             raise ValueError(f"clip_gradient must be > 0, got {self.clip_gradient}")
 
+    @property
+    def has_twin(self) -> bool:
+        return self.clamp is None and self.clip_gradient is None
+
     def adjusted_twin(self) -> Kernel:
-        if self.clamp is not None or self.clip_gradient is not None:
+        if not self.has_twin:
             raise ValueError("moves that are clamped or clipped have no acceptance to adapt to")
         return MALA(self.step_size)
 

@@ -103,8 +103,8 @@ def run(
     norms: list[Tensor] = []
     accepted: list[Tensor] = []
     traces: list[Tensor] = []
-    with _frozen(modules), torch.no_grad():
-        state = kernel.init(_field(potential, t), x.detach())
+    with frozen(modules), torch.no_grad():
+        state = kernel.init(tempered_field(potential, t), x.detach())
         for first in range(0, steps, length):
             size = min(length, steps - first)
             noise = kernel.draw(size, x, generator)
@@ -142,7 +142,7 @@ def _chunk(
     adapting: tuple[Tensor, ...],
 ) -> tuple[State, tuple[Tensor, ...], Tensor, Tensor | None, Tensor | None]:
     """As many steps as h has rows; norms and acceptances are summed over steps and chains."""
-    field = _field(potential, t)
+    field = tempered_field(potential, t)
     norms, accepted, potentials = [], [], []
     extra = [1] * (state[0].dim() - 1)
     for k in range(len(h)):
@@ -173,7 +173,7 @@ def _total(sums: list[Tensor]) -> Tensor:
     return sums[0] if len(sums) == 1 else torch.stack(sums).sum()
 
 
-def _field(potential: Potential, t: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+def tempered_field(potential: Potential, t: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
     """x -> (t U(x), t dU(x)), with one forward and one backward pass."""
 
     def scaled(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -195,7 +195,7 @@ def _field(potential: Potential, t: Tensor) -> Callable[[Tensor], tuple[Tensor, 
 
 
 @contextmanager
-def _frozen(modules: list[nn.Module]) -> Iterator[None]:
+def frozen(modules: list[nn.Module]) -> Iterator[None]:
     """Parameters without gradients and the network in eval mode; both as before afterwards."""
     training = [m for m in modules if m.training]
     trainable = [p for m in modules for p in m._parameters.values() if p is not None]

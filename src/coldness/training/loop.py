@@ -90,11 +90,11 @@ class Training:
         s, t, n = self.settings, self.iteration, self.settings.iterations
         figures: dict[str, Tensor | float] = {}
 
-        # Data, with noise where asked (Eq. 5A).
+        # Data, with noise where asked (Eq. 5A), in the coordinates that kernels move in.
         x_data = s.data.sample(s.batch_size, self.data_generator).to(self.fabric.device)
         if s.data_noise != 0:
             noise = torch.empty_like(x_data).normal_(generator=self.chain_generator)
-            x_data = x_data + value_at(s.data_noise, t, n) * noise
+            x_data = x_data + self.energy.coordinates.push(s.data_noise_at(t) * noise)
 
         # Negatives: chains on (1 - beta) U, from every source.
         negatives = []
@@ -124,6 +124,9 @@ class Training:
             loss, of_contrast = s.contrast(u_data, [u_model[k] for k in members], beta, weights)
             losses.append(loss / self.energy.coldness)
             figures.update(_of(members[0], {**of_contrast, "beta": beta}))
+            for k in members:
+                shared = len(members) > 1
+                figures.update(_of(k, _of_source(u_data, u_model[k], shared, k == members[0])))
         loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
         if s.terms:
             batch = Batch(self.energy, x_data, torch.cat(negatives), u_data, torch.cat(u_model))
@@ -240,6 +243,32 @@ def fit(
 def _of(k: int, figures: Mapping[str, Tensor | float]) -> dict[str, Tensor | float]:
     """Figures of source k, by names of their own from the second source on."""
     return {f"{name}_{k}" if k else name: value for name, value in figures.items()}
+
+
+def _of_source(
+    u_data: Tensor, u_model: Tensor, shared: bool, first: bool
+) -> dict[str, Tensor | float]:
+    """Figures of one source on U, beside those of its contrast.
+
+    d_std is that of the computational loss over pairs (data n, chain n), where they are as many
+    (Revisiting Contrastive Divergence, section 4.2.3). Where sources share a contrast, each has a
+    d and a spread of its own; plain names of the first are the contrast's, so its own differ.
+    """
+    u_data, u_model = u_data.detach(), u_model.detach()
+    figures: dict[str, Tensor | float] = {}
+    if len(u_data) == len(u_model):
+        figures["d_std"] = torch.std(u_data - u_model, correction=0)
+    if shared:
+        std, mean = torch.std_mean(u_model, correction=0)
+        own = "_source" if first else ""
+        figures.update(
+            {
+                f"d{own}": u_data.mean() - mean,
+                f"u_model_mean{own}": mean,
+                f"u_model_std{own}": std,
+            }
+        )
+    return figures
 
 
 def _grad_scale(figures: Mapping[str, Tensor | float]) -> float:

@@ -13,10 +13,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from coldness.chains import Source
+from coldness.chains import Source, StepNoise
 from coldness.data import Data
 from coldness.energies import Energy
 from coldness.energies.coordinates import Kind
+from coldness.evaluation.ais import AIS
 from coldness.objectives import Contrast, Term
 from coldness.schedules import Schedule, value_at
 
@@ -29,7 +30,9 @@ class Evaluation:
 
     Args:
         samples: number of chains and of data points compared.
-        long_steps: length of long-run chains.
+        long_steps: length of long-run chains, which are the short-run chains carried on.
+        adjusted: also carry chains on with moves refused by a Metropolis test.
+        ais: how log Z is estimated; null for not at all.
         grid: points a side of the grid that plane densities are integrated on.
         widening: the grid covers this many times the data's box, so that mass elsewhere counts.
         seed: of evaluation's random numbers; the same for every run, so that runs compare.
@@ -37,6 +40,8 @@ class Evaluation:
 
     samples: int = 4000
     long_steps: int = 2000
+    adjusted: bool = True
+    ais: AIS | None = field(default_factory=AIS)
     grid: int = 400
     widening: float = 1.5
     seed: int = 12345
@@ -58,12 +63,15 @@ class Settings:
         data: where examples come from.
         energy: the model: network and coldness.
         sources: streams of negatives.
+        sampler: how samples are drawn from the trained model, as a source that is not trained on;
+            null for the first source.
         optimiser: by class name, such as Adam or SGD, with its arguments.
         contrast: the objective.
         terms: what is added to it.
         iterations: updates of the network.
         batch_size: data examples an iteration.
-        data_noise: standard deviation of Gaussian noise added to data (Anatomy, Eq. 5A).
+        data_noise: standard deviation of Gaussian noise added to data (Anatomy, Eq. 5A), in the
+            model's coordinates; `StepNoise` for a multiple of the noise of a source's steps.
         learning_rate: what the optimiser's own rate is multiplied by over training.
         clip_gradient: largest norm of the parameters' gradient; null for none.
         least_grad_scale: an update whose GradScale is below this is left out, because an optimiser
@@ -84,11 +92,12 @@ class Settings:
     energy: Energy
     sources: list[Source]
     optimiser: Optimiser
+    sampler: Source | None = None
     contrast: Contrast = field(default_factory=Contrast)
     terms: list[Term] = field(default_factory=list)
     iterations: int = 10_000
     batch_size: int = 100
-    data_noise: float | Schedule = 0.0
+    data_noise: float | Schedule | StepNoise = 0.0
     learning_rate: float | Schedule = 1.0
     clip_gradient: float | None = None
     least_grad_scale: float = 0.0
@@ -111,6 +120,10 @@ class Settings:
                 raise ValueError(f"{name} must be >= 0, got {value}")
         if not self.sources:
             raise ValueError("sources must name at least one stream of negatives")
+        if isinstance(self.data_noise, StepNoise):
+            self.data_noise.check(self.sources)
+        if self.sampler is not None and self.sampler.adaptation is not None:
+            raise ValueError("the sampler's step is not adapted: only those of sources are")
         if self.ema is not None and not 0 < self.ema < 1:
             raise ValueError(f"ema must be between 0 and 1, got {self.ema}")
         if self.clip_gradient is not None and not self.clip_gradient > 0:
@@ -122,6 +135,11 @@ class Settings:
         for part in self.energy.modules():
             if isinstance(part, Energy):
                 _build(part, self.data.shape)
+
+    @property
+    def sampling(self) -> Source:
+        """The source that samples of the trained model are drawn with."""
+        return self.sources[0] if self.sampler is None else self.sampler
 
     def contrasts(self) -> list[list[int]]:
         """Sources that are weighed together, by number: those with one beta."""
@@ -145,6 +163,12 @@ class Settings:
         if own is not None:
             return value_at(own, t, self.iterations)
         return 1 - value_at(self.beta_of(source), t, self.iterations)
+
+    def data_noise_at(self, t: int) -> float:
+        """Standard deviation of the noise on data at iteration t, in the model's coordinates."""
+        if isinstance(self.data_noise, StepNoise):
+            return self.data_noise.at(self.sources, t, self.iterations)
+        return value_at(self.data_noise, t, self.iterations)
 
     def model_state(self) -> dict[str, Tensor]:
         """What the trained model is: its weights, and the steps that its sources adapted."""

@@ -1,0 +1,53 @@
+"""Noise on data that is tied to the noise of a source's steps.
+
+    x+ = x + L sd xi,     sd = factor * sqrt(2 h_t)                             (Eq. 5A)
+
+with h_t the largest Langevin step of the source at iteration t, so that the noise is annealed
+together with the step. Langevin steps leave samples with a local standard deviation of at least
+eps = sqrt(2h) in the coordinates that kernels move in; data that is narrower somewhere can be told
+from samples there forever, and d runs away. The paper asks for sd >= eps and typically takes 2 eps.
+
+References:
+    On the Anatomy of MCMC-Based Maximum Likelihood Learning of Energy-Based Models
+    (Nijkamp et al., 2020), practical appendix C, Eq. 5A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coldness.chains.source import Source
+
+
+@dataclass(frozen=True)
+class StepNoise:
+    """Standard deviation of data noise, as a multiple of the noise of a step.
+
+    Args:
+        factor: > 0; the paper asks for at least 1.
+        source: number of the source whose steps are meant.
+    """
+
+    factor: float = 1.5
+    source: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.factor > 0:
+            raise ValueError(f"factor of data_noise must be > 0, got {self.factor}")
+
+    def check(self, sources: Sequence[Source]) -> None:
+        """Raises ValueError where the source has no step that is known beforehand."""
+        if not 0 <= self.source < len(sources):
+            raise ValueError(
+                f"data_noise follows source {self.source}, but there are {len(sources)} (from 0)"
+            )
+        if sources[self.source].adaptation is not None:
+            raise ValueError(
+                f"data_noise cannot follow the step of source {self.source}: it is adapted, so not "
+                "known beforehand"
+            )
+
+    def at(self, sources: Sequence[Source], t: int, n: int) -> float:
+        """sd at iteration t of n."""
+        return self.factor * (2 * sources[self.source].largest_step(t, n)) ** 0.5

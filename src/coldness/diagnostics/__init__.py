@@ -1,0 +1,5 @@
+"""Diagnostics: what the figures of a run say, as pure functions of arrays."""
+
+from coldness.diagnostics.losses import paired_covariance, signal_to_noise
+
+__all__ = ["paired_covariance", "signal_to_noise"]
