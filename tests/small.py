@@ -13,6 +13,8 @@ QUICK = [
     "--evaluation.samples=50",
     "--evaluation.long_steps=5",
     "--evaluation.grid=40",
+    "--evaluation.ais.chains=20",
+    "--evaluation.ais.levels=8",
     "--compile=never",
 ]
 

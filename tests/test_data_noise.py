@@ -24,7 +24,7 @@ from coldness.training.recipe import RecipeError, find, resolve
 from small import settings
 
 
-def test_the_largest_step_is_kernel_times_scale_times_schedule() -> None:
+def test_the_largest_and_the_final_step_are_kernel_times_scale_times_schedule() -> None:
     source = Source(
         GaussianNoise(),
         Langevin(0.02),
@@ -34,6 +34,8 @@ def test_the_largest_step_is_kernel_times_scale_times_schedule() -> None:
     )
     assert source.largest_step(0, 11) == pytest.approx(0.02 * 4, rel=1e-12)
     assert source.largest_step(10, 11) == pytest.approx(0.02 * 4 / 4, rel=1e-12)
+    assert source.final_step(0, 11) == pytest.approx(0.02 * 0.5, rel=1e-12)
+    assert StepNoise(2.0).at([source], 0, 11) == pytest.approx(2 * math.sqrt(0.02), rel=1e-12)
     rising = Source(GaussianNoise(), Langevin(0.02), steps=5, step_schedule=GeometricSteps(1, 3))
     assert rising.largest_step(0, 1) == pytest.approx(0.06, rel=1e-12)
     leapfrog = Source(GaussianNoise(), HMC(0.3), steps=0, step_scale=2.0)
@@ -147,6 +149,7 @@ def test_another_source_may_be_adapted() -> None:
 @pytest.mark.parametrize(("factor", "warned"), [(0.1, True), (1.5, False)])
 def test_enough_noise_on_data_silences_the_doctor(factor: float, warned: bool) -> None:
     """Rings are narrower (0.01) than the noise of a step (0.045)."""
-    words = ["--preconditioner=none", "--data_noise=StepNoise", f"--data_noise.factor={factor}"]
-    lines = list(warning_lines(settings("rings10d", *words)))
+    words = ["--data_noise=StepNoise", f"--data_noise.factor={factor}"]
+    words.append("--sources.0.kernel.step_size=0.001")
+    lines = list(warning_lines(settings("rings10d-data", *words)))
     assert any("exceeds the data's narrowest scale" in line for line in lines) is warned

@@ -94,6 +94,6 @@ def test_evaluating_twice_gives_the_same_figures() -> None:
 
 def test_no_grid_where_it_cannot_be() -> None:
     figures, arrays = evaluate(settings("rings10d"))
-    assert "kl" not in figures
+    assert "tv" not in figures
     assert "log_p_model" not in arrays
     assert figures["energy_distance_short"] > 0

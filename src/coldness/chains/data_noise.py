@@ -2,10 +2,11 @@
 
     x+ = x + L sd xi,     sd = factor * sqrt(2 h_t)                             (Eq. 5A)
 
-with h_t the largest Langevin step of the source at iteration t, so that the noise is annealed
-together with the step. Langevin steps leave samples with a local standard deviation of at least
-eps = sqrt(2h) in the coordinates that kernels move in; data that is narrower somewhere can be told
-from samples there forever, and d runs away. The paper asks for sd >= eps and typically takes 2 eps.
+with h_t the Langevin step at the end of the source's chains at iteration t, so that the noise is
+annealed together with the step. Langevin steps leave samples with a local standard deviation of at
+least eps = sqrt(2h) in the coordinates that kernels move in; data that is narrower somewhere can be
+told from samples there forever, and d runs away. The paper asks for sd >= eps and typically takes
+2 eps.
 
 References:
     On the Anatomy of MCMC-Based Maximum Likelihood Learning of Energy-Based Models
@@ -50,4 +51,4 @@ class StepNoise:
 
     def at(self, sources: Sequence[Source], t: int, n: int) -> float:
         """sd at iteration t of n."""
-        return self.factor * (2 * sources[self.source].largest_step(t, n)) ** 0.5
+        return self.factor * (2 * sources[self.source].final_step(t, n)) ** 0.5

@@ -77,9 +77,11 @@ class Source:
 
     def largest_step(self, t: int, n: int) -> float:
         """Largest Langevin step h on U along a chain at iteration t of n, without adaptation."""
-        factors = self.step_schedule.factors(max(self.steps, 1))
-        scale = value_at(self.step_scale, t, n) * float(factors.max())
-        return replace(self.kernel, step_size=self.kernel.step_size * scale).langevin_step
+        return self._langevin_step(t, n, float(self._factors().max()))
+
+    def final_step(self, t: int, n: int) -> float:
+        """Langevin step h on U at the end of a chain at iteration t of n, without adaptation."""
+        return self._langevin_step(t, n, float(self._factors()[-1]))
 
     def draw(
         self,
@@ -171,8 +173,7 @@ class Source:
 
     def last_step(self, step_scale: float = 1.0) -> Tensor | float:
         """The kernel's step size at the end of a chain, on the model itself."""
-        factors = self.step_schedule.factors(max(self.steps, 1))
-        return self._step_size(1.0, step_scale) * float(factors[-1])
+        return self._step_size(1.0, step_scale) * float(self._factors()[-1])
 
     def figures(self) -> dict[str, Tensor]:
         """What is worth logging of an iteration's chains beside their own figures."""
@@ -194,6 +195,13 @@ class Source:
     def load_step_state(self, state: dict[str, Tensor]) -> None:
         if self.adaptation is not None:
             self.adaptation.log_scale = state["log_scale"]
+
+    def _factors(self) -> Tensor:
+        return self.step_schedule.factors(max(self.steps, 1))
+
+    def _langevin_step(self, t: int, n: int, factor: float) -> float:
+        scale = value_at(self.step_scale, t, n) * factor
+        return replace(self.kernel, step_size=self.kernel.step_size * scale).langevin_step
 
     def _step_size(self, tempering: float, step_scale: float) -> Tensor | float:
         if not step_scale > 0:

@@ -57,6 +57,9 @@ def temperature_lines(settings: Settings) -> Iterator[str]:
         yield f"{name}, {source.steps} steps"
         yield f"  coldness {coldness:.6g}, step h = {h:.6g} on U"
         yield f"  = drift {pair.drift:.6g} on E, noise {pair.noise:.6g} a step"
+        last = DriftNoise.of(source.final_step(0, settings.iterations), coldness)
+        if last.noise < pair.noise:
+            yield f"  falling along a chain to h = {last.step_size:.6g}, noise {last.noise:.6g}"
         if source.adaptation is not None:
             yield f"  {source.adaptation.description}"
         tempering = settings.tempering_of(source, 0)
@@ -66,7 +69,7 @@ def temperature_lines(settings: Settings) -> Iterator[str]:
         scale = _narrowest(settings)
         if scale is not None and _known(source):
             yield (
-                f"  noise is {pair.noise / scale:.3g} of the data's narrowest local scale "
+                f"  noise is {last.noise / scale:.3g} of the data's narrowest local scale "
                 f"({scale:.3g} in these coordinates)"
             )
 
@@ -76,7 +79,8 @@ def warning_lines(settings: Settings) -> Iterator[str]:
     scale = _narrowest(settings)
     noise_of_data = settings.data_noise_at(0)
     for k, source in enumerate(settings.sources):
-        noise = _step(settings, source)[1].noise
+        # Larger steps on the way only carry chains to where the last ones leave them.
+        noise = (2 * source.final_step(0, settings.iterations)) ** 0.5
         if scale is not None and _known(source) and noise > max(scale, noise_of_data):
             yield (
                 f"source {k}: the noise of a step ({noise:.3g}) exceeds the data's narrowest scale "

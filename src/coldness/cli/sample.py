@@ -1,7 +1,8 @@
 """coldness sample RUN: draw samples from a trained model into an .npz file.
 
 The file holds x, one sample a row, and potential, U(x) = -log p(x) - log Z. Chains start and move
-as in the run's first source; more --steps bring them closer to the model's own density.
+as in the run's sampler, or its first source where it has none; more --steps bring them closer to
+the model's own density.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def main(words: list[str]) -> int:
     show_log_lines()
     settings = RunFolder(Path(given.run)).load(given.allow_imports)
     settings.use_threads()
-    energy, source = settings.energy, settings.sources[0]
+    energy, source = settings.energy, settings.sampling
     steps = source.steps if given.steps is None else given.steps
     of_data, generator = generators(given.seed)
     x_data = settings.data.sample(EXAMPLES_FOR_SCALE, of_data)

@@ -1,7 +1,16 @@
-"""Evaluation: how right a density is, and how right samples are."""
+"""Evaluation: how right a density is, how likely data is, and how right samples are."""
 
+from coldness.evaluation.ais import AIS, LogZ, log_z
 from coldness.evaluation.density import compare_on_grid, log_density_on_grid
 from coldness.evaluation.evaluate import evaluate
 from coldness.evaluation.samples import energy_distance
 
-__all__ = ["compare_on_grid", "energy_distance", "evaluate", "log_density_on_grid"]
+__all__ = [
+    "AIS",
+    "LogZ",
+    "compare_on_grid",
+    "energy_distance",
+    "evaluate",
+    "log_density_on_grid",
+    "log_z",
+]

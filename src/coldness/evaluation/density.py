@@ -18,27 +18,22 @@ from __future__ import annotations
 import math
 
 import torch
-from scipy.stats import gaussian_kde, multivariate_normal
 from torch import Tensor
 
 from coldness.data import HeldOut, KnownDensity
 from coldness.energies import Energy
-
-POINTS_AT_ONCE = 20_000
+from coldness.evaluation.likelihood import SCORED, plain_models, potential
 
 LINE_FINENESS = 10
 """The line gets so many times the points of a side of the plane."""
 
-SCORED = 20_000
-"""At most so many points of each part are scored, and are the centres of the kernel estimate."""
-
 
 def log_density_on_grid(energy: Energy, side: Tensor, dimension: int = 2) -> tuple[Tensor, float]:
     """Normalised log p on side x side (or side), (G, G) or (G,) in float64, and log Z."""
-    potential = _potential(energy, _points(side, dimension)).reshape((len(side),) * dimension)
+    u = potential(energy, _points(side, dimension)).reshape((len(side),) * dimension)
     log_cell = dimension * math.log(float(side[1] - side[0]))
-    log_z = float(torch.logsumexp(-potential.flatten(), 0)) + log_cell
-    return -potential - log_z, log_z
+    log_z = float(torch.logsumexp(-u.flatten(), 0)) + log_cell
+    return -u - log_z, log_z
 
 
 def compare_on_grid(
@@ -70,32 +65,55 @@ def score_on_grid(
 ) -> tuple[dict[str, float], dict[str, Tensor]]:
     """Mean log p of test and training points, in nats and the data's own units, and the grid.
 
-        log_likelihood_test, log_likelihood_train    of the model
-        log_likelihood_gaussian                      of a Gaussian with the training part's moments
-        log_likelihood_kde                           of Gaussian kernels at training points, Scott's
-                                                     bandwidth
-
-    The last two are of the same test points. log_z_error is the change of log Z when every other
-    point of the grid is left out: where it is not small, no log-likelihood here can be trusted.
+    log_z_error is the change of log Z when every other point of the grid is left out: where it is
+    not small, no log-likelihood here can be trusted.
     """
     (dimension,) = data.shape
     side = _side(widening * data.box, points if dimension == 2 else LINE_FINENESS * points)
     log_p, log_z = log_density_on_grid(energy, side, dimension)
     _, coarse = log_density_on_grid(energy, side[::2], dimension)
-    train, test = data.train[:SCORED].double(), data.test[:SCORED].double()
-    x, centres = test.numpy(), train.T.numpy()
-    gaussian = multivariate_normal(centres.mean(1), torch.cov(train.T, correction=0).numpy())
-    scores = {
-        "test": float(-_potential(energy, test).mean()) - log_z,
-        "train": float(-_potential(energy, train).mean()) - log_z,
-        "gaussian": float(gaussian.logpdf(x).mean()),
-        "kde": float(gaussian_kde(centres).logpdf(x.T).mean()),
+    parts = {"test": data.test, "train": data.train}
+    figures = {
+        f"log_likelihood_{of}": -float(potential(energy, x[:SCORED]).mean())
+        - log_z
+        - data.log_scale
+        for of, x in parts.items()
     }
-    figures = {f"log_likelihood_{of}": score - data.log_scale for of, score in scores.items()}
+    figures |= plain_models(data)
     figures["log_z"] = log_z
     figures["log_z_error"] = abs(log_z - coarse)
     figures["mass_outside"] = _mass_outside(log_p, side, data.box)
     return figures, {"side": side, "log_p_model": log_p}
+
+
+def compare_slices(
+    energy: Energy, data: KnownDensity, points: int, widening: float
+) -> tuple[dict[str, float], dict[str, Tensor]]:
+    """Of data in more than two dimensions with a known slice: where all but the first two are 0.
+
+    slice_kl and slice_tv compare the two densities on that plane, each normalised on it: what the
+    model believes of the first two dimensions given the others.
+    """
+    assert data.plane is not None
+    side = _side(widening * data.box, points)
+    at = _points(side, 2)
+    whole = torch.zeros(len(at), data.shape[0], dtype=at.dtype)
+    whole[:, :2] = at
+    area = float(side[1] - side[0]) ** 2
+    log_p = -potential(energy, whole)
+    log_p = log_p - torch.logsumexp(log_p, 0) - math.log(area)
+    log_p_data = -potential(data.plane, at)
+    p, p_data = log_p.exp(), log_p_data.exp()
+    figures = {
+        "slice_kl": float((p_data * (log_p_data - log_p)).sum() * area),
+        "slice_tv": float((p_data - p).abs().sum() * area / 2),
+    }
+    square = (points, points)
+    grids = {
+        "slice_log_p_data": log_p_data.reshape(square),
+        "slice_log_p_model": log_p.reshape(square),
+    }
+    return figures, {"slice_side": side, **grids}
 
 
 def _side(edge: float, points: int) -> Tensor:
@@ -107,16 +125,6 @@ def _side(edge: float, points: int) -> Tensor:
 def _points(side: Tensor, dimension: int) -> Tensor:
     """(G^D, D), the last dimension fastest."""
     return torch.cartesian_prod(*[side] * dimension).reshape(-1, dimension)
-
-
-def _potential(energy: Energy, points: Tensor) -> Tensor:
-    """U in float64, (N,)."""
-    parameter = next(energy.parameters(), torch.empty(0))
-    with torch.no_grad():
-        pieces = [
-            energy(part.to(parameter)).double().cpu() for part in points.split(POINTS_AT_ONCE)
-        ]
-    return torch.cat(pieces)
 
 
 def _mass_outside(log_p: Tensor, side: Tensor, box: float) -> float:

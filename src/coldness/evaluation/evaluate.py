@@ -1,83 +1,182 @@
 """Judging a trained model: everything that goes into metrics.json and evaluation.npz.
 
 All random numbers come from the evaluation's own seed, so evaluating twice gives the same figures,
-and two runs are compared on the same data and the same noise. Samples are those of the first
-source: chains from noise with its kernel and step, on the model itself (no tempering). They are
-compared with fresh data, or with held-out points where data is finite; the floor beside these
-distances is that of two samples of the data, of the same number: of training points and test points
-where data is finite.
+and two runs are compared on the same data and the same noise. Samples are those of the run's
+sampler, or of its first source where it has none: chains from noise with its kernel and step, on
+the model itself (no tempering). They are compared with fresh data, or with held-out points where
+data is finite; the floor beside these distances is that of two samples of the data, of the same
+number: of training points and test points where data is finite.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from coldness.data import HeldOut, KnownDensity
-from coldness.evaluation.density import compare_on_grid, score_on_grid
+from coldness.data import Data, HeldOut, KnownDensity
+from coldness.diagnostics.convergence import change, shift
+from coldness.energies import Energy
+from coldness.evaluation.ais import AIS, NotFinite, log_z
+from coldness.evaluation.chain_checks import ChainChecks, Trail
+from coldness.evaluation.density import compare_on_grid, compare_slices, score_on_grid
+from coldness.evaluation.likelihood import of_held_out, of_known, potential
 from coldness.evaluation.samples import energy_distance
+from coldness.kernels import worth_compiling
 from coldness.schedules import value_at
 from coldness.seeds import generators
-from coldness.training.settings import Settings
+
+if TYPE_CHECKING:
+    from coldness.training.settings import Settings
 
 FLOOR_PAIRS = 8
 """One pair of samples varies tenfold in its energy distance; this many average it out."""
 
+SHARE_FROM_DATA = 10
+"""Chains from data make a tenth of the steps of long-run chains, as in the hybrid paper."""
 
-def evaluate(
-    settings: Settings, on_stage: Callable[[str], None] = lambda stage: None
-) -> tuple[dict[str, float], dict[str, Tensor]]:
+Stage = Callable[[str], None]
+Figures = dict[str, float]
+Arrays = dict[str, Tensor]
+
+
+def evaluate(settings: Settings, on_stage: Stage = lambda stage: None) -> tuple[Figures, Arrays]:
     """Figures and arrays of the model in settings.energy.
 
     Args:
         settings: of the run, with trained weights loaded.
         on_stage: called with the name of each stage, for a progress display.
     """
-    how, energy, data = settings.evaluation, settings.energy, settings.data
-    source = settings.sources[0]
-    device = next(energy.parameters(), torch.empty(0)).device
+    how, data = settings.evaluation, settings.data
+    device = next(settings.energy.parameters(), torch.empty(0)).device
     of_data, of_chains = generators(how.seed, device)
-    figures: dict[str, float] = {}
-    arrays: dict[str, Tensor] = {}
-
+    figures: Figures = {}
+    arrays: Arrays = {}
     if isinstance(data, KnownDensity):
-        arrays["box"] = torch.tensor(data.box)
         figures["entropy"] = data.entropy
-    if isinstance(data, KnownDensity) and data.shape == (2,):
-        on_stage("density on a grid")
-        on_grid, grids = compare_on_grid(energy, data, how.grid, how.widening)
-        figures.update(on_grid)
-        arrays.update(grids)
-    if isinstance(data, HeldOut):
+    if isinstance(data, KnownDensity | HeldOut):
         arrays["box"] = torch.tensor(data.box)
-    if isinstance(data, HeldOut) and data.shape in ((1,), (2,)):
-        on_stage("log-likelihood of held-out points")
-        scores, grids = score_on_grid(energy, data, how.grid, how.widening)
-        figures.update(scores)
-        arrays.update(grids)
 
     x_data = data.reference(how.samples, of_data)
     arrays["x_data"] = x_data
-    last = settings.iterations - 1
-    step_scale = value_at(source.step_scale, last, settings.iterations)
-    for name, steps in (("short", source.steps), ("long", how.long_steps)):
-        on_stage(f"{name}-run chains, {steps} steps")
-        starts = x_data.to(device)
-        chains = source.sample(
-            energy, starts, how.samples, of_chains, steps=steps, step_scale=step_scale
-        )
-        x, finite = chains.x.cpu(), chains.x.cpu().flatten(1).isfinite().all(1)
-        arrays[f"x_{name}"] = x
-        if bool(finite.all()):
-            figures[f"energy_distance_{name}"] = energy_distance(x[: len(x_data)], x_data)
-        else:  # no distance from what is left: the figure says how many are not
-            figures[f"lost_chains_{name}"] = int((~finite).sum())
-        figures[f"{name}_steps"] = steps
+    if how.ais is not None:
+        of_ais = torch.Generator(device).manual_seed(how.seed)
+        figures |= _likelihood(settings.energy, data, x_data.to(device), how.ais, of_ais, on_stage)
+    # Where a grid can be laid, its integrals are exact and take the place of estimates.
+    on_grid, grids = _on_grid(settings, on_stage)
+    figures, arrays = {**figures, **on_grid}, {**arrays, **grids}
+    of_chain_checks, trails = _chains(settings, x_data, of_data, of_chains, on_stage)
+    figures, arrays = {**figures, **of_chain_checks}, {**arrays, **trails}
     on_stage("floor of the energy distance")
     pairs = [data.pair(how.samples, of_data) for _ in range(FLOOR_PAIRS)]
     figures["energy_distance_floor"] = sum(energy_distance(x, y) for x, y in pairs) / len(pairs)
     figures["samples"] = len(x_data)
-    figures["coldness"] = energy.coldness
+    figures["coldness"] = settings.energy.coldness
+    return figures, arrays
+
+
+def _likelihood(
+    energy: Energy,
+    data: Data,
+    x_data: Tensor,
+    how: AIS,
+    generator: torch.Generator,
+    on_stage: Stage,
+) -> Figures:
+    """log Z, log-likelihood and KL as brackets; one figure that says so where AIS failed."""
+    try:
+        z = log_z(energy, x_data, generator, how, on_stage)
+    except NotFinite:
+        return {"log_z_failed": 1.0}
+    figures = {"log_z": z.estimate, **z.figures()}
+    if isinstance(data, KnownDensity):
+        figures |= of_known(energy, data, x_data.cpu(), z)
+    elif isinstance(data, HeldOut):
+        figures |= of_held_out(energy, data, z)
+    return figures
+
+
+def _on_grid(settings: Settings, on_stage: Stage) -> tuple[Figures, Arrays]:
+    how, energy, data = settings.evaluation, settings.energy, settings.data
+    if isinstance(data, KnownDensity) and data.shape == (2,):
+        on_stage("density on a grid")
+        return compare_on_grid(energy, data, how.grid, how.widening)
+    if isinstance(data, KnownDensity) and data.plane is not None:
+        on_stage("slice of the density on a grid")
+        return compare_slices(energy, data, how.grid, how.widening)
+    if isinstance(data, HeldOut) and data.shape in ((1,), (2,)):
+        on_stage("log-likelihood of held-out points")
+        return score_on_grid(energy, data, how.grid, how.widening)
+    return {}, {}
+
+
+def _chains(
+    settings: Settings,
+    x_data: Tensor,
+    of_data: torch.Generator,
+    of_chains: torch.Generator,
+    on_stage: Stage,
+) -> tuple[Figures, Arrays]:
+    how, source = settings.evaluation, settings.sampling
+    short_steps = source.steps
+    long_steps = max(how.long_steps, short_steps)
+    data_steps = max(1, long_steps // SHARE_FROM_DATA)
+    checks = ChainChecks(
+        settings.energy,
+        source,
+        x_data,
+        of_chains,
+        value_at(source.step_scale, settings.iterations - 1, settings.iterations),
+        settings.compile != "never" and worth_compiling(long_steps),
+    )
+    on_stage(f"short-run chains, {short_steps} steps")
+    short = checks.short(how.samples, short_steps)
+    long = short
+    if not short.lost:
+        long = checks.onwards(
+            short, long_steps, lambda k: on_stage(f"long-run chains, {k} of {long_steps} steps")
+        )
+    on_stage(f"chains from data, {data_steps} steps")
+    from_data = checks.from_data(settings.data.sample(how.samples, of_data), data_steps)
+    trails = {"short": short, "long": long, "data": from_data}
+    figures: Figures = {
+        "short_steps": short_steps,
+        "long_steps": long_steps,
+        "data_steps": data_steps,
+    }
+    if not long.lost and source.kernel.has_twin:
+        on_stage("acceptance of moves")
+        figures["acceptance"] = checks.acceptance(long)
+    if not short.lost and how.adjusted:
+        on_stage(f"chains with the Metropolis test, {data_steps} steps")
+        trails["mala"], of_mala = checks.adjusted(short, data_steps)
+        figures |= of_mala
+    arrays: Arrays = {}
+    for name, trail in trails.items():
+        arrays["x_from_data" if name == "data" else f"x_{name}"] = trail.x.cpu()
+        if trail.lost:  # no distance from what is left: the figure says how many are not
+            figures[f"lost_chains_{name}"] = trail.lost
+        else:
+            figures[f"energy_distance_{name}"] = trail.distance[-1]
+    return _against_data(settings, x_data, long, figures, arrays, trails)
+
+
+def _against_data(
+    settings: Settings,
+    x_data: Tensor,
+    long: Trail,
+    figures: Figures,
+    arrays: Arrays,
+    trails: dict[str, Trail],
+) -> tuple[Figures, Arrays]:
+    """Potentials of long-run chains beside those of data, and over the steps."""
+    u_data = potential(settings.energy, x_data)
+    arrays |= {**trails["long"].arrays("long"), **trails["data"].arrays("data"), "u_data": u_data}
+    if not long.lost:
+        u_long = potential(settings.energy, long.x)
+        arrays["u_long"] = u_long
+        figures["u_shift"] = shift(u_long, u_data)
+        figures["u_drift"] = change(long.steps, [float(u[1]) for u in long.u], u_data)
     return figures, arrays

@@ -10,6 +10,7 @@ and what the check asks for beside:
     agree            levels of `along` do not differ by more than seeds explain: one-way analysis of
                      variance, p >= 0.05 divided by the number of settings it is asked at
     within           it is at most `factor` times the column `of`
+    beyond           it is more than that
     exceeds          in every run it exceeds `value`, or the run diverged
     completes        no run diverged
 
@@ -148,6 +149,23 @@ def _named(name: str, shown: str) -> str:
     return f"{name}: {shown}" if name else shown
 
 
+def _compared(
+    rows: Sequence[Row],
+    axes: Sequence[str],
+    column: str,
+    of: str,
+    holds: Callable[[float, float], bool],
+) -> Verdict:
+    """Asks the same of the means of two columns at every setting."""
+    answers: list[bool | None] = []
+    texts = []
+    for name, group in _settings(rows, axes, "").items():
+        a, b = mean(group, column), mean(group, of)
+        answers.append(None if a is None or b is None else holds(a, b))
+        texts.append(_named(name, f"{_figure(a)} against {_figure(b)}"))
+    return _all(answers), "; ".join(texts)
+
+
 # Checks.
 
 
@@ -208,13 +226,19 @@ def _agree(rows: Sequence[Row], axes: Sequence[str], column: str, along: str) ->
 def _within(
     rows: Sequence[Row], axes: Sequence[str], column: str, of: str, factor: float = 1.0
 ) -> Verdict:
-    answers: list[bool | None] = []
-    texts = []
-    for name, group in _settings(rows, axes, "").items():
-        a, b = mean(group, column), mean(group, of)
-        answers.append(None if a is None or b is None else math.isfinite(a) and a <= factor * b)
-        texts.append(_named(name, f"{_figure(a)} against {_figure(b)}"))
-    return _all(answers), "; ".join(texts)
+    def is_within(value: float, other: float) -> bool:
+        return math.isfinite(value) and value <= factor * other
+
+    return _compared(rows, axes, column, of, is_within)
+
+
+def _beyond(
+    rows: Sequence[Row], axes: Sequence[str], column: str, of: str, factor: float = 1.0
+) -> Verdict:
+    def is_beyond(value: float, other: float) -> bool:
+        return math.isfinite(other) and value > factor * other
+
+    return _compared(rows, axes, column, of, is_beyond)
 
 
 def _exceeds(rows: Sequence[Row], axes: Sequence[str], column: str, value: float) -> Verdict:
@@ -236,6 +260,7 @@ CHECKS: dict[str, Callable[..., Verdict]] = {
     "rises": _rises,
     "drops": _drops,
     "within": _within,
+    "beyond": _beyond,
     "exceeds": _exceeds,
     "lowest": _lowest,
     "agree": _agree,

@@ -48,13 +48,24 @@ Options = dict[str, Any]
 
 FIGURES = (
     "kl",
+    "kl_low",
+    "kl_high",
     "reverse_kl",
     "tv",
+    "slice_kl",
+    "slice_tv",
     "mass_outside",
     "kl_gaussian",
+    "log_z_ess_forward",
+    "log_z_ess_reverse",
     "energy_distance_short",
     "energy_distance_long",
+    "energy_distance_data",
+    "energy_distance_mala",
     "energy_distance_floor",
+    "acceptance",
+    "u_shift",
+    "u_drift",
 )
 """Of an evaluation, that go into the table."""
 

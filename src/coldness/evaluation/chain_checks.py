@@ -1,0 +1,166 @@
+"""Whether chains of a trained model arrive, and whether they stay.
+
+    short    from noise, as many steps as asked
+    long     the same chains, carried on at the last step of their schedule
+    data     from data, a tenth as many steps
+    mala     the short chains, carried on with moves refused by the Metropolis test and the step
+             adapted to a target acceptance, as many steps as those from data
+
+Potentials and energy distance are kept on the way, at steps that double. Acceptance of the
+training's own step is measured by making its moves with the test: near 1, the kernel's bias is
+small; near 0, its samples are not the model's.
+
+References:
+    Revisiting Contrastive Divergence for Density Estimation and Sample Generation
+    (Abdulsalam, Makin), Figs. 5, 8 and 9, appendix A.2.
+    MCMC using Hamiltonian dynamics (Neal, 2011), section 4.4, and Optimal scaling of discrete
+    approximations to Langevin diffusions (Roberts, Rosenthal, 1998), for the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from coldness.chains import Source
+from coldness.energies import Energy
+from coldness.evaluation.likelihood import potential
+from coldness.evaluation.samples import energy_distance
+from coldness.kernels import MALA, DualAveraging, Kernel, run
+
+TARGET = 0.67
+"""Acceptance that the hybrid paper adapts to; 0.57 is optimal for MALA in many dimensions."""
+
+ADAPTATION_STEPS = 500
+TEST_STEPS = 40
+FIRST_STRETCH = 20
+QUANTILES = (0.1, 0.5, 0.9)
+
+
+@dataclass
+class Trail:
+    """Chains on their way: after `steps`, quantiles of U (K, 3) and energy distance to data (K,).
+
+    The distance is NaN where a chain is not finite: there is none to give.
+    """
+
+    x: Tensor
+    steps: list[int]
+    u: list[Tensor]
+    distance: list[float]
+
+    @property
+    def lost(self) -> int:
+        """Chains that left the finite numbers."""
+        return int((~self.x.flatten(1).isfinite().all(1)).sum())
+
+    def arrays(self, name: str) -> dict[str, Tensor]:
+        return {
+            f"trail_{name}_steps": torch.tensor(self.steps),
+            f"trail_{name}_u": torch.stack(self.u),
+            f"trail_{name}_distance": torch.tensor(self.distance, dtype=torch.float64),
+        }
+
+
+class ChainChecks:
+    """The checks of one model with one source.
+
+    Args:
+        energy: the model.
+        source: whose kernel, step and start are used.
+        x_data: examples (N, ...) that samples are compared with.
+        generator: of the random numbers.
+        step_scale: of the source at the end of training.
+        compiled: compile the long chains.
+    """
+
+    def __init__(
+        self,
+        energy: Energy,
+        source: Source,
+        x_data: Tensor,
+        generator: torch.Generator,
+        step_scale: float,
+        compiled: bool,
+    ) -> None:
+        self.energy, self.source, self.generator = energy, source, generator
+        self.step_scale, self.compiled = step_scale, compiled
+        device = next(energy.parameters(), torch.empty(0)).device
+        self.x_data, self.reference = x_data.to(device), x_data.cpu()
+
+    def short(self, count: int, steps: int) -> Trail:
+        """From noise."""
+        start = self.source.noise(self.energy, self.x_data, count, self.generator)
+        trail = self._begin(start)
+        chains = self.source.carry_on(
+            self.energy, start, steps, self.generator, step_scale=self.step_scale
+        )
+        return self._note(trail, chains.x, steps)
+
+    def onwards(self, trail: Trail, steps: int, on_step: Callable[[int], None]) -> Trail:
+        """Carries chains on until they have made so many steps, at the last step of a schedule."""
+        trail = Trail(trail.x, list(trail.steps), list(trail.u), list(trail.distance))
+        stretch = FIRST_STRETCH
+        while trail.steps[-1] < steps and not trail.lost:
+            size = min(stretch, steps - trail.steps[-1])
+            chains = self.source.carry_on(
+                self.energy, trail.x, size, self.generator,
+                step_scale=self.step_scale, settled=True, compiled=self.compiled,
+            )  # fmt: skip
+            trail = self._note(trail, chains.x, trail.steps[-1] + size)
+            on_step(trail.steps[-1])
+            stretch *= 2
+        return trail
+
+    def from_data(self, starts: Tensor, steps: int) -> Trail:
+        """Chains that begin at data, other than the examples that they are compared with."""
+        return self.onwards(self._begin(starts.to(self.x_data)), steps, lambda step: None)
+
+    def adjusted(self, trail: Trail, steps: int) -> tuple[Trail, dict[str, float]]:
+        """Chains carried on by MALA with an adapted step; its figures."""
+        kernel = MALA(self._at_last_step().langevin_step)
+        adapted = run(
+            kernel, self.energy, trail.x, steps=ADAPTATION_STEPS, generator=self.generator,
+            adaptation=DualAveraging(TARGET),
+        )  # fmt: skip
+        h = adapted.step_size
+        chains = run(
+            kernel, self.energy, adapted.x, steps=steps, generator=self.generator, step_size=h,
+            compiled=self.compiled,
+        )  # fmt: skip
+        assert h is not None
+        figures = {"mala_step": float(h), "mala_acceptance": float(chains.acceptance)}
+        done = trail.steps[-1] + ADAPTATION_STEPS + steps
+        return self._note(trail, chains.x, done), figures
+
+    def acceptance(self, trail: Trail) -> float:
+        """Of the training's own step, at the chains' ends."""
+        return float(
+            run(
+                self._at_last_step().adjusted_twin(), self.energy, trail.x, steps=TEST_STEPS,
+                generator=self.generator,
+            ).acceptance
+        )  # fmt: skip
+
+    def _at_last_step(self) -> Kernel:
+        h = float(self.source.last_step(self.step_scale))
+        return replace(self.source.kernel, step_size=h)
+
+    def _begin(self, x: Tensor) -> Trail:
+        return self._note(Trail(x, [], [], []), x, 0)
+
+    def _note(self, trail: Trail, x: Tensor, steps: int) -> Trail:
+        """The trail, one note longer."""
+        u = potential(self.energy, x)
+        at = torch.tensor(QUANTILES, dtype=torch.float64)
+        finite = bool(x.isfinite().all())
+        distance = energy_distance(x.cpu(), self.reference) if finite else float("nan")
+        return Trail(
+            x,
+            [*trail.steps, steps],
+            [*trail.u, torch.quantile(u, at)],
+            [*trail.distance, distance],
+        )

@@ -1,0 +1,90 @@
+"""Log-likelihood in nats, and KL(p_d || p) where p_d is known, in any dimension.
+
+    log p(x)        = -U(x) - log Z
+    log-likelihood  = mean of log p over test points
+    KL(p_d || p)    = mean of (log p_d + U) over points of p_d, + log Z
+
+The mean of log p_d + U varies far less than that of U: where the model is right it is a constant.
+Brackets are those of log Z (evaluation/ais.py), made wider by two standard errors of the mean for
+KL, whose points are a sample; a log-likelihood is that of these very points.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from scipy.stats import gaussian_kde, multivariate_normal
+from torch import Tensor
+
+from coldness.data import HeldOut, KnownDensity
+from coldness.energies import Energy
+from coldness.evaluation.ais import STANDARD_ERRORS, LogZ
+
+POINTS_AT_ONCE = 20_000
+
+SCORED = 20_000
+"""At most so many points of each part are scored, and are the centres of the kernel estimate."""
+
+
+def potential(energy: Energy, points: Tensor) -> Tensor:
+    """U in float64 on the CPU, (N,)."""
+    parameter = next(energy.parameters(), torch.empty(0))
+    with torch.no_grad():
+        pieces = [
+            energy(part.to(parameter)).double().cpu() for part in points.split(POINTS_AT_ONCE)
+        ]
+    return torch.cat(pieces)
+
+
+def log_likelihood(u: Tensor, z: LogZ, log_scale: float = 0.0) -> dict[str, float]:
+    """Of test points with potentials u (N,), in the data's own units, as a bracket."""
+    mean = -float(u.mean()) - log_scale
+    return {
+        "log_likelihood_test": mean - z.estimate,
+        "log_likelihood_low": mean - z.high,
+        "log_likelihood_high": mean - z.low,
+    }
+
+
+def divergence(u: Tensor, log_p_data: Tensor, z: LogZ) -> dict[str, float]:
+    """KL(p_d || p) from points of p_d with potentials u and log p_d, both (N,), as a bracket."""
+    excess = log_p_data + u
+    mean, error = float(excess.mean()), float(excess.std()) / math.sqrt(len(excess))
+    return {
+        "kl": mean + z.estimate,
+        "kl_low": mean + z.low - STANDARD_ERRORS * error,
+        "kl_high": mean + z.high + STANDARD_ERRORS * error,
+    }
+
+
+def of_known(energy: Energy, data: KnownDensity, x: Tensor, z: LogZ) -> dict[str, float]:
+    """Log-likelihood and KL of data with a known density, from points x (N, ...) of it."""
+    u = potential(energy, x)
+    return {**log_likelihood(u, z), **divergence(u, data.log_prob(x), z)}
+
+
+def of_held_out(energy: Energy, data: HeldOut, z: LogZ) -> dict[str, float]:
+    """Log-likelihood of held-out points, beside that of plain models where they are vectors."""
+    figures = log_likelihood(potential(energy, data.test[:SCORED]), z, data.log_scale)
+    u_train = potential(energy, data.train[:SCORED])
+    figures["log_likelihood_train"] = -float(u_train.mean()) - z.estimate - data.log_scale
+    return {**figures, **plain_models(data)}
+
+
+def plain_models(data: HeldOut) -> dict[str, float]:
+    """Log-likelihood of held-out points under two plain models of the training points.
+
+    log_likelihood_gaussian    Gaussian with their moments
+    log_likelihood_kde         Gaussian kernels at each, Scott's bandwidth
+    """
+    train, test = data.train[:SCORED].double(), data.test[:SCORED].double()
+    if train.dim() != 2:
+        return {}
+    x, centres = test.numpy(), train.T.numpy()
+    covariance = torch.cov(train.T, correction=0).reshape(len(centres), len(centres))
+    gaussian = multivariate_normal(centres.mean(1), covariance.numpy())
+    return {
+        "log_likelihood_gaussian": float(gaussian.logpdf(x).mean()) - data.log_scale,
+        "log_likelihood_kde": float(gaussian_kde(centres).logpdf(x.T).mean()) - data.log_scale,
+    }

@@ -1,0 +1,156 @@
+"""Annealed importance sampling and log-likelihoods against closed forms."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from coldness.data import Rings10D
+from coldness.energies import Energy, Gaussian, GaussianMixture
+from coldness.evaluation.ais import AIS, LogZ, NotFinite, log_z
+from coldness.evaluation.likelihood import divergence, log_likelihood, of_known, potential
+from coldness.kernels import HMC, MALA, Langevin
+from laws import assert_mean, generator, normal
+
+TEN = 10
+
+
+def gaussian() -> tuple[Energy, Tensor]:
+    """Correlated, far from 0, in ten dimensions; and points of it."""
+    a = normal(TEN, TEN, seed=1)
+    covariance = a @ a.T / TEN + 0.1 * torch.eye(TEN, dtype=torch.float64)
+    mean = torch.arange(TEN, dtype=torch.float64)
+    x = mean + normal(4000, TEN, seed=2) @ torch.linalg.cholesky(covariance).T
+    return Gaussian(mean.tolist(), covariance.tolist()), x
+
+
+def mixture() -> tuple[Energy, Tensor]:
+    """Five Gaussians in ten dimensions, several standard deviations apart."""
+    means = 2 * normal(5, TEN, seed=3)
+    which = torch.randint(5, (4000,), generator=generator(4))
+    return GaussianMixture(means.tolist(), 0.5), means[which] + 0.5 * normal(4000, TEN, seed=5)
+
+
+def rings() -> tuple[Energy, Tensor]:
+    """Scales that differ by 150."""
+    data = Rings10D()
+    return data.energy, data.sample(4000, generator(6)).double()
+
+
+@pytest.mark.parametrize("case", [gaussian, mixture, rings])
+def test_the_bracket_in_ten_dimensions_is_narrow_and_holds_the_exact_value(case) -> None:  # type: ignore[no-untyped-def]
+    energy, x = case()
+    z = log_z(energy, x, generator())
+    assert z.tight
+    assert z.width < 0.1
+    assert z.low <= energy.log_z <= z.high
+    # Each direction by itself, within five standard errors.
+    for side, ess in ((z.forward, z.ess_forward), (z.reverse, z.ess_reverse)):
+        error = math.sqrt((1 / ess - 1) / len(z.log_w_forward))
+        assert abs(side - energy.log_z) <= 5 * error, (side, energy.log_z)
+
+
+@pytest.mark.parametrize("kernel", [HMC(0.2, leapfrog_steps=3), MALA(0.05)])
+def test_weights_are_unbiased_both_ways_however_short_the_path(kernel: HMC | MALA) -> None:
+    energy = Gaussian([0.5, -0.5], [[0.5, 0.2], [0.2, 0.3]])
+    x = torch.tensor([0.5, -0.5]) + normal(20_000, 2) @ energy.factor.T
+    how = AIS(chains=20_000, levels=4, kernel=kernel, settling=0)
+    z = log_z(energy, x, generator(1), how)
+    ratio = energy.log_z - (z.forward - _log_mean(z.log_w_forward))  # log Z / Z_0
+    assert_mean((z.log_w_forward - ratio).exp(), 1.0)
+    assert_mean((z.log_w_reverse + ratio).exp(), 1.0)
+    # On average the bounds are on their sides (Jensen).
+    assert float(z.log_w_forward.mean()) < ratio < float(-z.log_w_reverse.mean())
+
+
+def _log_mean(log_w: Tensor) -> float:
+    return float(torch.logsumexp(log_w, 0)) - math.log(len(log_w))
+
+
+def test_more_levels_make_it_tighter() -> None:
+    energy, x = mixture()
+    few = log_z(energy, x, generator(), AIS(chains=256, levels=10))
+    many = log_z(energy, x, generator(), AIS(chains=256, levels=200))
+    assert many.ess_forward > 3 * few.ess_forward
+    assert many.width < few.width
+
+
+def test_mass_that_data_does_not_reach_makes_the_bracket_loose() -> None:
+    energy = GaussianMixture([[0.0, 0.0], [6.0, 0.0]], 0.5, [0.2, 0.8])
+    x = 0.5 * normal(2000, 2)  # of the lighter mode alone
+    z = log_z(energy, x, generator(), AIS(chains=512, levels=200, reference_std=6.0))
+    assert z.forward == pytest.approx(0.0, abs=0.3)
+    assert z.reverse < z.forward - 1
+    assert not z.tight
+
+
+def test_settling_brings_data_of_another_law_to_the_model() -> None:
+    energy = Gaussian([0.0] * 5, torch.eye(5).tolist())
+    x = 0.6 * normal(4000, 5)
+    unsettled = log_z(energy, x, generator(), AIS(chains=512, levels=100, settling=0))
+    settled = log_z(energy, x, generator(), AIS(chains=512, levels=100, settling=30))
+    assert abs(unsettled.reverse - energy.log_z) > 0.3
+    assert settled.low <= energy.log_z <= settled.high
+    assert settled.width < 0.2
+
+
+def test_an_energy_that_is_not_finite_is_said_and_not_masked() -> None:
+    class Broken(Energy):
+        def energy(self, x: Tensor) -> Tensor:
+            return x.square().sum(1).log() * torch.nan
+
+    with pytest.raises(NotFinite, match="not finite"):
+        log_z(Broken(), normal(100, 2), generator())
+
+
+def test_settings_that_cannot_work_are_refused() -> None:
+    with pytest.raises(ValueError, match="invariant, not Langevin"):
+        AIS(kernel=Langevin(0.1))
+    with pytest.raises(ValueError, match="levels >= 2"):
+        AIS(levels=1)
+    with pytest.raises(ValueError, match="reference_std > 0"):
+        AIS(reference_std=0)
+
+
+def test_compiled_chains_are_the_eager_ones() -> None:
+    energy = Gaussian([0.0, 1.0], [[1.0, 0.3], [0.3, 0.5]]).float()
+    x = normal(200, 2).float()
+    how = AIS(chains=16, levels=9, kernel=HMC(0.3, leapfrog_steps=2), settling=1)
+    eager = log_z(energy, x, generator(), how, compiled=False)
+    compiled = log_z(energy, x, generator(), how, compiled=True)
+    torch.testing.assert_close(eager.log_w_forward, compiled.log_w_forward, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(eager.log_w_reverse, compiled.log_w_reverse, atol=1e-4, rtol=1e-4)
+
+
+def exactly(value: float, slack: float = 0.0) -> LogZ:
+    none = torch.zeros(0)
+    return LogZ(value, value - slack, value + slack, value, value, 1.0, 1.0, none, none)
+
+
+def test_kl_and_log_likelihood_of_gaussians_are_the_closed_forms() -> None:
+    s, n = 1.3, 40_000
+    model = Gaussian([0.0] * TEN, (s**2 * torch.eye(TEN)).tolist())
+    x = normal(n, TEN)
+    u = potential(model, x)
+    log_p_data = -x.square().sum(1) / 2 - TEN / 2 * math.log(2 * math.pi)
+    kl = TEN * (math.log(s) + 1 / (2 * s**2) - 0.5)
+    found = divergence(u, log_p_data, exactly(model.log_z))
+    assert found["kl_low"] <= kl <= found["kl_high"]
+    assert found["kl_high"] - found["kl_low"] < 0.1
+    wider = divergence(u, log_p_data, exactly(model.log_z, slack=0.5))
+    assert wider["kl_high"] - found["kl_high"] == pytest.approx(0.5)
+    scored = log_likelihood(u, exactly(model.log_z, slack=0.5), log_scale=2.0)
+    log_p = -u - model.log_z - 2.0
+    assert scored["log_likelihood_test"] == pytest.approx(float(log_p.mean()))
+    assert scored["log_likelihood_high"] == pytest.approx(float(log_p.mean()) + 0.5)
+
+
+def test_the_truth_has_no_divergence_from_itself() -> None:
+    data = Rings10D()
+    x = data.sample(1000, generator())
+    found = of_known(data.energy, data, x, exactly(0.0))
+    assert found["kl"] == pytest.approx(0.0, abs=1e-9)
+    assert found["log_likelihood_test"] == pytest.approx(-data.entropy, abs=0.5)

@@ -1,0 +1,141 @@
+"""Checks of chains against laws that are known."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from coldness.chains import DataStart, GaussianNoise, Source
+from coldness.diagnostics.convergence import change, shift, state
+from coldness.energies import Energy, Gaussian
+from coldness.evaluation import evaluate
+from coldness.evaluation.chain_checks import TARGET, ChainChecks
+from coldness.kernels import HMC, GeometricSteps, Kernel, Langevin
+from laws import assert_normal_law, generator, normal
+from small import settings
+
+
+class Flat(Energy):
+    """No force: chains are random walks."""
+
+    def energy(self, x: Tensor) -> Tensor:
+        return 0 * x.sum(1)
+
+
+def checks(energy: Energy, kernel: Kernel, x_data: Tensor, **source: object) -> ChainChecks:
+    of = Source(start=GaussianNoise(std=2.0), kernel=kernel, **source)  # type: ignore[arg-type]
+    return ChainChecks(energy, of, x_data, generator(), step_scale=1.0, compiled=False)
+
+
+def standard() -> Energy:
+    return Gaussian([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]])
+
+
+def test_chains_carried_on_make_steps_of_the_schedules_end() -> None:
+    h, steps = 0.02, 30
+    of = checks(
+        Flat(), Langevin(h), normal(4, 2), steps=10, step_schedule=GeometricSteps(50.0, 0.5)
+    )
+    start = torch.zeros(4000, 2, dtype=torch.float64)
+    moved = of.source.carry_on(of.energy, start, steps, generator(1), settled=True).x
+    assert_normal_law(moved.flatten(), 0.0, 2 * steps * 0.5 * h)
+    schedule = of.source.carry_on(of.energy, start, 10, generator(2)).x
+    factors = float(GeometricSteps(50.0, 0.5).factors(10).sum())
+    assert_normal_law(schedule.flatten(), 0.0, 2 * h * factors)
+
+
+def test_long_chains_of_the_right_model_converge_and_say_how_far_they_came() -> None:
+    of = checks(standard(), Langevin(0.05), normal(2000, 2, seed=3))
+    short = of.short(2000, 5)
+    long = of.onwards(short, 400, lambda step: None)
+    assert short.steps == [0, 5]
+    assert long.steps == [0, 5, 25, 65, 145, 305, 400]
+    assert long.distance[0] > 20 * long.distance[-1]
+    u_data = standard()(of.reference)
+    moved = shift(standard()(long.x), u_data)
+    drifted = change(long.steps, [float(u[1]) for u in long.u], u_data)
+    assert state(moved, drifted) == "converged"
+    # The potential of N(0, I) in the plane is exponential: quantiles are -log(1 - q).
+    for value, q in zip(long.u[-1].tolist(), (0.1, 0.5, 0.9), strict=True):
+        error = math.sqrt(q * (1 - q) / 2000) / (1 - q)
+        assert value == pytest.approx(-math.log(1 - q), abs=5 * error + 0.05)  # 0.05: bias of h
+
+
+def test_a_model_that_is_too_narrow_is_oversaturated() -> None:
+    narrow = Gaussian([0.0, 0.0], [[0.1, 0.0], [0.0, 0.1]])
+    of = checks(narrow, Langevin(0.01), normal(500, 2))
+    long = of.onwards(of.short(500, 5), 600, lambda step: None)
+    assert state(shift(narrow(long.x), narrow(of.reference)), 0.0) == "oversaturated"
+
+
+def test_states_at_their_limits() -> None:
+    assert state(0.49, -0.24) == "converged"
+    assert state(0.0, 0.26) == "drifting"
+    assert state(0.51, 0.0) == "drifting"
+    assert state(-0.51, 0.0) == "oversaturated"
+    assert state(math.nan, 0.0) == "drifting"
+
+
+def test_adjusted_chains_reach_the_target_acceptance_and_the_law() -> None:
+    of = checks(standard(), Langevin(0.001), normal(1000, 2))
+    trail, figures = of.adjusted(of.short(1000, 5), 200)
+    assert figures["mala_acceptance"] == pytest.approx(TARGET, abs=0.05)
+    assert figures["mala_step"] > 0.1
+    assert_normal_law(trail.x.flatten(), 0.0, 1.0)
+
+
+@pytest.mark.parametrize("kernel", [Langevin(1e-4), HMC(0.01, leapfrog_steps=2)])
+def test_small_steps_are_accepted_and_large_ones_are_not(kernel: Langevin | HMC) -> None:
+    x = normal(500, 2)
+    small = checks(standard(), kernel, x)
+    assert small.acceptance(small.short(500, 20)) > 0.999
+    large = checks(standard(), Langevin(1.5), x)
+    assert large.acceptance(large.from_data(normal(500, 2, seed=4), 20)) < 0.6
+
+
+def test_chains_that_leave_the_finite_numbers_are_counted() -> None:
+    of = checks(standard(), Langevin(5.0), normal(100, 2).float())
+    of.energy = standard().float()
+    lost = of.onwards(of.short(100, 5), 2000, lambda step: None)
+    assert lost.lost == 100
+    assert math.isnan(lost.distance[-1])
+    assert lost.steps[-1] < 2000
+
+
+def test_evaluation_draws_with_the_sampler_where_there_is_one() -> None:
+    sampler = "{start: {class_path: GaussianNoise, init_args: {std: 3.0}}, "
+    sampler += "kernel: {class_path: Langevin, init_args: {step_size: 0.001}}, steps: 7}"
+    s = settings("mixture2d", f"--sampler={sampler}")
+    assert s.sampling.steps == 7
+    figures, arrays = evaluate(s)
+    assert figures["short_steps"] == 7
+    assert float(arrays["x_short"].std()) > 2.0
+    assert settings("mixture2d").sampling is not None
+    assert {"u_shift", "u_drift", "acceptance", "mala_acceptance"} <= figures.keys()
+    assert {"trail_long_u", "trail_data_distance", "x_from_data", "u_long"} <= arrays.keys()
+
+
+def test_a_sampler_is_not_adapted() -> None:
+    sampler = "{start: DataStart, kernel: {class_path: MALA, init_args: {step_size: 0.1}}, "
+    with pytest.raises(Exception, match="not adapted"):
+        settings("mixture2d", f"--sampler={sampler} adaptation: {{target: 0.5}}}}")
+
+
+def test_clamped_chains_have_no_acceptance() -> None:
+    assert not Langevin(0.1, clamp=(-1.0, 1.0)).has_twin
+    figures, _ = evaluate(settings("mixture2d", "--sources.0.kernel.clamp=[-2, 2]"))
+    assert "acceptance" not in figures
+    assert "mala_acceptance" in figures
+
+
+def test_data_starts_go_where_the_first_source_goes() -> None:
+    assert not DataStart().from_noise
+    figures, arrays = evaluate(settings("rings10d"))
+    assert {"slice_tv", "slice_kl", "kl", "kl_low", "kl_high"} <= figures.keys()
+    assert figures["kl_low"] < figures["kl"] < figures["kl_high"]
+    area = float(arrays["slice_side"][1] - arrays["slice_side"][0]) ** 2
+    assert float(arrays["slice_log_p_model"].exp().sum()) * area == pytest.approx(1.0)
+    assert float(arrays["slice_log_p_data"].exp().sum()) * area == pytest.approx(1.0, abs=0.05)
