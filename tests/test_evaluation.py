@@ -7,9 +7,10 @@ import math
 import pytest
 import torch
 
-from coldness.data import Mixture2D, Rings2D
+from coldness.data import Mixture2D, Rings2D, Rings10D
 from coldness.energies import Gaussian, GaussianMixture
-from coldness.evaluation import compare_on_grid, energy_distance, evaluate
+from coldness.evaluation import compare_on_grid, energy_distance, evaluate, neighbour_share
+from laws import generator, normal
 from small import settings
 
 
@@ -97,3 +98,26 @@ def test_no_grid_where_it_cannot_be() -> None:
     assert "tv" not in figures
     assert "log_p_model" not in arrays
     assert figures["energy_distance_short"] > 0
+
+
+def test_neighbours_of_equal_laws_are_of_either_kind_and_of_far_ones_of_their_own() -> None:
+    x, y = normal(1000, 3, seed=1), normal(1000, 3, seed=2)
+    assert neighbour_share(x, y) == pytest.approx(0.5, abs=5 * math.sqrt(0.5 / 2000))
+    assert neighbour_share(x, y + 20) == 1.0
+    assert neighbour_share(x[:100], y) == neighbour_share(x[:100], y[:100])
+
+
+def test_neighbours_by_hand() -> None:
+    """On a line: a at 0 and 1, b at 1.4 and 5: neighbours a, b, a, b; two of four are own."""
+    a, b = torch.tensor([[0.0], [1.0]]), torch.tensor([[1.4], [5.0]])
+    assert neighbour_share(a, b) == 0.5
+
+
+def test_neighbours_tell_rings_from_a_gaussian_of_the_same_moments() -> None:
+    """Which the energy distance does not, with as many samples."""
+    data = Rings10D()
+    rings, others = data.sample(1000, generator(1)), data.sample(1000, generator(2))
+    gaussian = rings.mean(0) + rings.std(0) * normal(1000, 10).float()
+    assert energy_distance(gaussian, rings) < 2 * energy_distance(others, rings)
+    assert neighbour_share(gaussian, rings) > 0.6
+    assert abs(neighbour_share(others, rings) - 0.5) < 0.08

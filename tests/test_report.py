@@ -13,8 +13,14 @@ import pytest
 import yaml
 
 from browser import check_in_browser, images, needs_browser
-from coldness.report import judge, write_report
+from coldness.cli.train import print_verdict
+from coldness.diagnostics.convergence import CHANGE, SHIFT
+from coldness.evaluation.ais import LEAST_ESS, LOOSE
+from coldness.report import chains, figures, judge, write_report
+from coldness.report.density_answer import likelihood_line
 from coldness.report.figures import histogram, sample_density
+from coldness.report.loss_noise import with_noise
+from coldness.report.panels import ENOUGH_FOR_KERNELS
 from coldness.report.verdict import number
 from coldness.training.checkpoint import BadFile
 
@@ -37,6 +43,39 @@ GOOD = {
     "short_steps": 100,
     "long_steps": 2000,
 }
+
+DEEP = {key: value for key, value in GOOD.items() if key not in ("reverse_kl", "tv", "log_z")} | {
+    "kl": 0.07,
+    "kl_low": 0.03,
+    "kl_high": 0.09,
+    "slice_kl": 0.05,
+    "slice_tv": 0.12,
+    "log_z": -18.4,
+    "log_z_low": -18.45,
+    "log_z_high": -18.35,
+    "log_z_ess_forward": 0.21,
+    "log_z_ess_reverse": 0.34,
+    "log_likelihood_test": -4.31,
+    "log_likelihood_low": -4.35,
+    "log_likelihood_high": -4.29,
+    "u_shift": 0.1,
+    "u_drift": -0.02,
+    "acceptance": 0.93,
+}
+"""Of a good model in more than two dimensions."""
+
+OWN = {
+    "log_likelihood_test": -4.0,
+    "log_likelihood_low": -4.04,
+    "log_likelihood_high": -3.97,
+    "log_likelihood_gaussian": -5.0,
+    "log_likelihood_kde": -4.0,
+    "log_z_low": 1.0,
+    "log_z_high": 1.07,
+    "log_z_ess_forward": 0.5,
+    "log_z_ess_reverse": 0.5,
+}
+"""Of points with a law that is not known, in more than two dimensions."""
 
 
 def mixture_log_p(x: np.ndarray, std: float) -> np.ndarray:
@@ -70,6 +109,22 @@ def training_columns(n: int, rng: np.random.Generator, beta: float) -> dict[str,
     return columns
 
 
+def trail_arrays(rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Chains from noise that arrive, and chains from data that stay."""
+    steps = np.array([0, 20, 40, 80, 160])
+    medians = 50 * np.exp(-steps / 20.0)
+    return {
+        "trail_long_steps": steps,
+        "trail_long_u": medians[:, None] + np.array([-1.0, 0.0, 1.0]),
+        "trail_long_distance": 0.1 / (1 + steps),
+        "trail_data_steps": steps[:2],
+        "trail_data_u": np.tile([-1.0, 0.0, 1.0], (2, 1)),
+        "trail_data_distance": np.array([0.001, 0.0]),
+        "u_data": rng.normal(size=300),
+        "u_long": rng.normal(size=300),
+    }
+
+
 @pytest.fixture
 def make_run(tmp_path: Path) -> MakeRun:
     """Fabricates a run folder: a mixture whose model is the same mixture with another width."""
@@ -82,6 +137,8 @@ def make_run(tmp_path: Path) -> MakeRun:
         iterations: int = 3000,
         samples: int = 600,
         beta: float = 0.0,
+        slices: bool = False,
+        trails: bool = False,
     ) -> Path:
         rng = np.random.default_rng(len(name))
         folder = tmp_path / "runs" / name
@@ -107,11 +164,14 @@ def make_run(tmp_path: Path) -> MakeRun:
             for kind, s in (("data", 0.15), ("short", std), ("long", 1.2 * std))
         }
         arrays["box"] = np.array(1.6)
-        if dimension == 2:
+        if dimension == 2 or slices:
             side = np.linspace(-2.4, 2.4, 120)
             grid = np.stack(np.meshgrid(side, side, indexing="ij"), -1)
-            arrays |= {"side": side, "log_p_data": mixture_log_p(grid, 0.15)}
-            arrays["log_p_model"] = mixture_log_p(grid, std)
+            of = "slice_" if slices else ""
+            arrays |= {f"{of}side": side, f"{of}log_p_data": mixture_log_p(grid, 0.15)}
+            arrays[f"{of}log_p_model"] = mixture_log_p(grid, std)
+        if trails:
+            arrays |= trail_arrays(rng)
         np.savez(folder / "evaluation.npz", **arrays)
         return folder
 
@@ -207,6 +267,138 @@ def test_mass_outside_the_box_is_mentioned() -> None:
     assert "25% of its mass" in judge(GOOD | {"mass_outside": 0.25}).answers[0].sentence
 
 
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, "yes"),
+        ({"kl_high": 0.0999}, "yes"),
+        ({"kl_high": 0.1}, "partly"),  # the estimate is 0.07: the upper end decides
+        ({"kl": 0.99, "kl_high": 1.05}, "partly"),
+        ({"kl": 1.0, "kl_high": 1.05}, "no"),
+        ({"slice_tv": 0.224}, "partly"),  # sqrt(0.1 / 2) = 0.2236
+        ({"slice_tv": 0.223}, "yes"),
+        ({"slice_tv": 0.5}, "no"),
+        ({"log_z_high": -18.45 + LOOSE - 1e-9}, "yes"),
+        ({"log_z_high": -18.45 + LOOSE + 1e-9}, "not measured"),
+        ({"log_z_ess_forward": LEAST_ESS}, "yes"),
+        ({"log_z_ess_forward": LEAST_ESS / 2}, "not measured"),
+        ({"log_z_ess_reverse": LEAST_ESS / 2}, "not measured"),
+        ({"log_z_high": float("nan")}, "not measured"),
+        ({"log_z_high": 5.0, "kl_low": 1.0, "kl_high": 9.0}, "not measured"),
+        ({"log_z_high": 5.0, "kl_low": 1.01, "kl_high": 9.0}, "no"),
+    ],
+)
+def test_density_from_a_bracket(change: dict[str, float], expected: str) -> None:
+    answer = judge(DEEP | change).answers[0]
+    assert answer.answer == expected
+    assert "total variation on the slice" in answer.figure
+    assert ("too loose to say: more evaluation.ais.levels" in answer.sentence) == (
+        expected == "not measured"
+    )
+
+
+def test_brackets_are_shown() -> None:
+    figure = "KL 0.07 nats (between 0.03 and 0.09), total variation on the slice 0.12"
+    assert judge(DEEP).answers[0].figure == figure
+    without = {key: value for key, value in DEEP.items() if key != "slice_tv"}
+    assert judge(without).answers[0].figure == "KL 0.07 nats (between 0.03 and 0.09)"
+
+
+def test_exact_figures_of_the_plane_need_no_bracket() -> None:
+    loose = {"kl_low": -9.0, "kl_high": 9.0, "log_z_low": 0.0, "log_z_high": 18.0}
+    assert judge(GOOD | loose) == judge(GOOD)
+    assert judge(GOOD | {"log_z_failed": 1.0}) == judge(GOOD)
+
+
+def test_a_log_z_that_failed_is_said() -> None:
+    answer = judge({"log_z_failed": 1.0, "slice_tv": 0.1}).answers[0]
+    assert answer.answer == "not measured"
+    assert "not finite" in answer.sentence
+    assert answer.figure == "total variation on the slice 0.1"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "says"),
+    [
+        ({}, "yes", "as likely under it"),
+        ({"log_likelihood_low": -4.0501}, "partly", "lower end of its bracket"),
+        ({"log_likelihood_low": -4.2, "log_likelihood_test": -4.1}, "partly", "estimate beats it"),
+        ({"log_likelihood_low": -5.1, "log_likelihood_test": -5.0}, "no", "A Gaussian"),
+        ({"log_z_high": 1.3}, "not measured", "too loose"),
+        ({"log_z_ess_reverse": 0.001}, "not measured", "too loose"),
+        ({"log_z_error": 0.001, "log_z_high": 9.0, "log_likelihood_low": -9.0}, "yes", "as likely"),
+        ({"log_z_error": 0.1}, "not measured", "grid is too coarse"),
+    ],
+)
+def test_held_out_points_in_more_dimensions(
+    change: dict[str, float], expected: str, says: str
+) -> None:
+    answer = judge(OWN | change).answers[0]
+    assert answer.answer == expected
+    assert says in answer.sentence
+    assert ("between" in answer.figure) == ("log_z_error" not in change)
+
+
+def test_held_out_points_without_plain_models() -> None:
+    metrics = {key: value for key, value in OWN.items() if key[-3:] not in ("ian", "kde")}
+    answer = judge(metrics).answers[0]
+    assert answer.answer == "not measured"
+    assert "no plain model" in answer.sentence
+
+
+@pytest.mark.parametrize(
+    ("shift", "drift", "expected", "says"),
+    [
+        (0.1, -0.02, "yes", "have converged: their mean U is 0.1 standard deviations above"),
+        (SHIFT, 0.0, "partly", "are drifting"),
+        (0.0, CHANGE, "partly", "are drifting"),
+        (0.999 * SHIFT, 0.999 * CHANGE, "yes", "have converged"),
+        (-SHIFT, 0.0, "partly", "oversaturated"),
+        (float("nan"), 0.0, "partly", "are drifting"),
+    ],
+)
+def test_long_chains_must_have_converged(
+    shift: float, drift: float, expected: str, says: str
+) -> None:
+    answer = judge(DEEP | {"u_shift": shift, "u_drift": drift}).answers[2]
+    assert answer.answer == expected
+    assert says in answer.sentence
+    assert "accepted with probability 0.93" in answer.sentence
+
+
+def test_convergence_betters_no_grade_and_may_be_missing() -> None:
+    worse = judge(DEEP | {"energy_distance_long": 0.2}).answers[2]
+    assert worse.answer == "no"
+    assert "have converged" in worse.sentence
+    sentence = judge(GOOD).answers[2].sentence
+    assert sentence == "Chains of 2,000 steps still give samples hard to tell from data."
+
+
+@pytest.mark.parametrize(
+    ("metrics", "line"),
+    [
+        (DEEP, "-4.31 nats (between -4.35 and -4.29; ESS 0.21 forward, 0.34 reverse)"),
+        (
+            DEEP | {"log_z_high": 9, "log_likelihood_low": -1581, "log_likelihood_high": 7},
+            "loose: between -1,581 and 7, do not rely on it",
+        ),
+        ({"log_z_failed": 1.0}, "not measured: AIS met numbers that are not finite"),
+        (GOOD, "not measured: evaluation.ais is null"),
+        ({"log_z_low": 0.0, "log_z_high": 0.1}, "not measured: there are no test points"),
+        (OWN | {"log_z_error": 0.0}, "-4 nats (on a grid)"),
+        (OWN | {"log_z_error": 0.1}, "-4 nats (on a grid, too coarse to rely on)"),
+    ],
+)
+def test_the_line_of_the_log_likelihood(
+    metrics: dict[str, float], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert likelihood_line(metrics) == line
+    print_verdict(metrics)
+    printed = capsys.readouterr().err.splitlines()
+    assert len(printed) == 5
+    assert printed[-1].split(maxsplit=4) == ["log-likelihood", "of", "test", "points", line]
+
+
 def test_numbers_read_well() -> None:
     assert [number(v) for v in (0, 0.00123456, 1.3, 12345.6)] == ["0", "0.00123", "1.3", "12,346"]
     assert [number(v) for v in (1e-7, float("inf"), float("nan"))] == [
@@ -234,6 +426,67 @@ def test_samples_on_a_line_have_a_histogram() -> None:
     density = sample_density(x, 1.0)
     np.testing.assert_array_equal(density, histogram(x, 1.0))
     assert density.sum() * (2 / len(density)) ** 2 == pytest.approx(1)
+
+
+def columns_of(several: bool, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Pairs (n, 64) whose differences are known: correlation 0.8, and none for a second source."""
+    data = rng.normal(size=(40, 64))
+    first = 0.8 * data + 0.6 * rng.normal(size=data.shape) + 1
+    second = rng.normal(size=data.shape)
+    columns = {"iteration": np.arange(40.0), "u_data_std": data.std(1)}
+    columns |= {"d": (data - first).mean(1), "d_std": (data - first).std(1)}
+    columns["u_model_std"] = first.std(1)
+    if several:  # sources that share a contrast
+        columns |= {"d_source": columns["d"], "u_model_std_source": first.std(1)}
+        columns |= {"d": np.full(40, 99.0), "u_model_std": np.full(40, 99.0)}
+        columns |= {"d_1": (data - second).mean(1), "d_std_1": (data - second).std(1)}
+        columns["u_model_std_1"] = second.std(1)
+    return columns
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_noise_of_the_loss(several: bool) -> None:
+    columns = with_noise(columns_of(several, np.random.default_rng(0)))
+    error = 5 / np.sqrt(40 * 64)
+    assert columns["d_pairing"].mean() == pytest.approx(0.8, abs=error)
+    assert columns["d_snr"].mean() == pytest.approx(-1 / np.sqrt(0.4), abs=3 * error)
+    assert ("d_pairing_1" in columns) == several
+    if several:
+        assert columns["d_pairing_1"].mean() == pytest.approx(0, abs=error)
+        assert columns["d_snr_1"].mean() == pytest.approx(0, abs=error)
+    titles = [curve.title for curve in figures.curves([columns])]
+    assert titles[-3:] == [
+        "Noise of the loss",
+        "Signal to noise of the loss",
+        "What pairing buys",
+    ]
+
+
+def test_noise_skips_what_is_missing() -> None:
+    columns = columns_of(False, np.random.default_rng(0))
+    assert with_noise({"d": columns["d"]}) == {"d": columns["d"]}
+    without = with_noise({key: columns[key] for key in ("iteration", "d", "d_std")})
+    assert "d_snr" in without
+    assert "d_pairing" not in without
+    still = with_noise(columns | {"d_std": np.zeros(40)})  # chains that do not move
+    for curve in figures.curves([still]):
+        assert curve.render([still], figures.LIGHT).startswith("data:image/png")
+
+
+def test_one_value_that_is_not_finite_spoils_no_average() -> None:
+    values = np.ones(500)
+    values[100] = np.inf
+    np.testing.assert_allclose(figures._thin(np.arange(500.0), values)[2], 1)
+
+
+def test_histograms_of_potentials_leave_out_one_percent_at_most() -> None:
+    rng = np.random.default_rng(0)
+    sides = [rng.normal(size=1000), 3 + rng.normal(size=1000)]
+    sides[0][0] = 1e6
+    edges = chains.common_edges(sides)
+    assert edges[0] < 0 < 3 < edges[-1] < 10
+    assert all(((u >= edges[0]) & (u <= edges[-1])).mean() >= 0.98 for u in sides)
+    assert chains.common_edges([np.zeros(3), np.zeros(0)])[0] < 0
 
 
 # Page.
@@ -282,6 +535,62 @@ def test_more_dimensions_and_other_data(make_run: MakeRun, tmp_path: Path) -> No
     page = write_report(runs, tmp_path / "r.html").read_text()
     assert "The data has 10 dimensions" in page
     assert len(images(page)) == 2 * 4 + 2 * 3 + 4
+
+
+def test_slices_and_chains_of_one_run(make_run: MakeRun, tmp_path: Path) -> None:
+    run = make_run("deep", DEEP, dimension=10, iterations=20, slices=True, trails=True)
+    page = write_report([run], tmp_path / "r.html").read_text()
+    assert page.index('id="panels"') < page.index('id="chains"') < page.index('id="curves"')
+    for title in ("Potential U over steps", "Potential U at the end", "Energy distance over"):
+        assert title in page
+    assert page.count("A slice is") == 1
+    assert len(images(page)) == 2 * 3 + 2 * 2 + 3 + 4
+    for name in ("Truth, slice", "Model, slice of deep"):
+        assert page.count(f'alt="{name}: ') == 2
+    assert "estimated with Gaussian kernels" in page
+    assert "KL 0.07 nats (between 0.03 and 0.09)" in page
+    assert "log_z_ess_forward" not in page  # every figure has a label
+
+
+def test_slices_and_chains_of_several_runs(make_run: MakeRun, tmp_path: Path) -> None:
+    deep = {"dimension": 10, "iterations": 20, "slices": True, "trails": True}
+    runs = [make_run(name, DEEP, **deep) for name in ("one", "two")]  # names as long: same data
+    page = write_report([*runs, make_run("old", iterations=20)], tmp_path / "r.html").read_text()
+    assert page.count('alt="Truth, slice: ') == 2
+    assert page.count('alt="Model, slice of one: ') == page.count('alt="Model, slice of two: ') == 2
+    assert page.count('alt="Potential U over steps of ') == 2
+    assert len(images(page)) == (2 + 2 * 2 * 2) + (2 + 2 * 2) + 2 * 4 + 2 * 3 + 4
+
+
+def test_few_samples_in_more_dimensions_are_histograms(make_run: MakeRun, tmp_path: Path) -> None:
+    for samples, how in ((ENOUGH_FOR_KERNELS, "kernels"), (ENOUGH_FOR_KERNELS - 1, "histograms")):
+        run = make_run(f"run-{samples}", dimension=3, iterations=20, samples=samples)
+        page = write_report([run], tmp_path / "r.html").read_text()
+        assert ("histograms of the first two" in page) == (how == "histograms")
+
+
+@pytest.mark.parametrize(
+    ("gone", "left"),
+    [
+        (("u_long",), ["over steps", "Energy distance over"]),
+        (("u_data", "u_long"), ["Energy distance over"]),
+        (("trail_long", "trail_data"), ["at the end"]),
+        (("trail_data",), ["over steps", "at the end", "Energy distance over"]),
+    ],
+)
+def test_chains_of_which_something_is_missing(gone: tuple[str, ...], left: list[str]) -> None:
+    arrays = trail_arrays(np.random.default_rng(0))
+    arrays = {key: value for key, value in arrays.items() if not key.startswith(gone)}
+    drawn = chains.pictures(arrays, {})
+    assert len(drawn) == len(left)
+    assert all(part in title for (title, *_), part in zip(drawn, left, strict=True))
+
+
+def test_chains_that_were_lost_are_drawn_as_far_as_they_went() -> None:
+    arrays = trail_arrays(np.random.default_rng(0)) | {"u_data": np.full(4, np.nan)}
+    arrays["trail_long_u"][2:] = np.nan
+    arrays["trail_long_distance"][2:] = np.nan
+    assert len(chains.pictures(arrays, {"energy_distance_floor": 0.01})) == 3
 
 
 def test_diverged_samples_still_make_a_page(make_run: MakeRun, tmp_path: Path) -> None:
@@ -336,7 +645,14 @@ def test_missing_and_broken_files(make_run: MakeRun, tmp_path: Path, file: str, 
 
 @pytest.mark.parametrize(
     "change",
-    [{"x_long": np.zeros(3)}, {"log_p_model": np.zeros((3, 3))}, {"box": np.array(0.0)}],
+    [
+        {"x_long": np.zeros(3)},
+        {"log_p_model": np.zeros((3, 3))},
+        {"box": np.array(0.0)},
+        {"slice_side": np.zeros(3), "slice_log_p_model": np.zeros((3, 2))},
+        {"trail_long_steps": np.zeros(3), "trail_long_u": np.zeros((3, 3))},
+        {"trail_data_steps": np.zeros(3), "trail_data_u": np.zeros(3)},
+    ],
 )
 def test_arrays_of_the_wrong_shape(
     make_run: MakeRun, tmp_path: Path, change: dict[str, np.ndarray]
@@ -376,5 +692,10 @@ def test_a_folder_is_no_file_to_write_to(make_run: MakeRun, tmp_path: Path) -> N
 def test_the_page_in_a_browser(make_run: MakeRun, tmp_path: Path, several: bool) -> None:
     """At desktop and phone width every picture loads and nothing sticks out to the right."""
     names = ["a-run-with-quite-a-long-name-that-has-no-spaces-to-break-at", "run", "other"]
-    runs = [make_run(name, iterations=50) for name in (names if several else names[:1])]
+    plane, deep = {"trails": True}, {"trails": True, "slices": True, "dimension": 5}
+    kinds = (deep, deep, plane) if several else (deep,)
+    runs = [
+        make_run(name, DEEP, iterations=50, **kind)
+        for name, kind in zip(names, kinds, strict=False)
+    ]
     check_in_browser(write_report(runs, tmp_path / "r.html").read_text(), (1280, 390), tmp_path)

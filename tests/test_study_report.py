@@ -45,6 +45,10 @@ def block(name: str = "mixture", **axes: dict[Any, dict[str, Any]]) -> Block:
     return Block(name, "mixture2d", {}, axes)
 
 
+NEW = [
+    *("kl_low", "kl_high", "slice_tv", "slice_kl", "energy_distance_data", "energy_distance_mala"),
+    *("acceptance", "log_z_ess_forward", "log_z_ess_reverse", "u_shift", "u_drift"),
+]
 PLAIN = block(beta=axis(0, 0.5, 0.9))
 CROSSED = block("crossed", beta=axis(0, 0.9), variant=axis("default", "other"))
 
@@ -64,21 +68,21 @@ def row(of: Block, seed: int = 0, diverged_at: int | None = None, **levels: Any)
     return {"block": of.name, **levels, "seed": seed, **figures, **rest}
 
 
-def evaluate(folder: Path, dimension: int = 2) -> None:
+def evaluate(folder: Path, dimension: int = 2, slices: bool = False, count: int = 60) -> None:
     """A tiny evaluation: a mixture, whose model is a wider one."""
     rng = np.random.default_rng(0)
     folder.mkdir(parents=True)
-    extra = rng.normal(size=(60, max(dimension, 2) - 2))
+    extra = rng.normal(size=(count, max(dimension, 2) - 2))
     arrays = {
-        f"x_{kind}": np.concatenate([mixture_sample(60, 0.2, rng), extra], 1)[:, :dimension]
+        f"x_{kind}": np.concatenate([mixture_sample(count, 0.2, rng), extra], 1)[:, :dimension]
         for kind in ("data", "short", "long")
     }
     arrays["box"] = np.array(1.6)
-    if dimension == 2:
-        side = np.linspace(-2.4, 2.4, 40)
+    if dimension == 2 or slices:
+        of, side = "slice_" if slices else "", np.linspace(-2.4, 2.4, 40)
         grid = np.stack(np.meshgrid(side, side, indexing="ij"), -1)
-        arrays |= {"side": side, "log_p_data": mixture_log_p(grid, 0.2)}
-        arrays["log_p_model"] = mixture_log_p(grid, 0.3)
+        arrays |= {f"{of}side": side, f"{of}log_p_data": mixture_log_p(grid, 0.2)}
+        arrays[f"{of}log_p_model"] = mixture_log_p(grid, 0.3)
     np.savez(folder / "evaluation.npz", **arrays)
 
 
@@ -104,6 +108,22 @@ def page_of(
     chosen = OUTCOMES if outcomes is None else outcomes
     write_study_report(study, rows, chosen, numbers or [], tmp_path / "runs", out, COMMAND)
     return out.read_text()
+
+
+SCHEMES = block("schemes", scheme=axis("data", "noise", "hybrid-25"))
+BRACKETED = {"tv": None, "reverse_kl": None, "slice_tv": 0.12, "u_shift": -0.3, "acceptance": 0.9}
+
+
+def scheme_rows(tmp_path: Path) -> list[dict[str, Any]]:
+    """Two seeds in five dimensions, with slices and brackets; the last scheme diverged."""
+    rows = []
+    for seed in (0, 1):
+        for scheme in ("data", "noise"):
+            ends = {"kl_low": 1.9 + seed, "kl_high": 2.2 + seed}
+            rows.append(row(SCHEMES, seed, scheme=scheme) | BRACKETED | ends)
+            evaluate(tmp_path / "runs" / rows[-1]["run"], 5, slices=True, count=200)
+        rows.append(row(SCHEMES, seed, 12, scheme="hybrid-25"))
+    return rows
 
 
 def plain_rows() -> list[dict[str, Any]]:
@@ -210,6 +230,75 @@ def test_more_than_two_dimensions_have_no_model_density(tmp_path: Path) -> None:
     assert len(images(page)) == 2 * (1 + 3) + 2
 
 
+def test_plate_with_slices(tmp_path: Path) -> None:
+    rows = scheme_rows(tmp_path)
+    page = page_of(tmp_path, study_of(SCHEMES), rows)
+    assert len(images(page)) == 4 * (1 + 2)  # samples and slice, density and log density
+    for label in ("samples", "slice", "samples, log", "slice, log"):
+        assert page.count(f'alt="truth: {label}"') == 1
+    places = [page.index(f"<span>{x}</span></th>") for x in ("samples", "slice", "samples, log")]
+    assert places == sorted(places)
+    assert "short-run samples at scheme = noise: samples" in page
+    assert "slice at scheme = noise: slice, log" in page
+    assert "in the first two of 5 dimensions, estimated with Gaussian kernels" in page
+    assert 'rowspan="4" colspan="1"><span>diverged at 12' in page
+    assert "(1.9 to 2.2)" in page
+    plate = plates.lay_out(SCHEMES, rows, tmp_path / "runs")
+    assert plate is not None
+    assert plate.strips[0].truth[plates.SLICE].name == "Truth, slice"
+    assert plate.strips[0].truth[plates.SAMPLES].name == "Data"
+
+
+def test_a_slice_that_one_run_lacks(tmp_path: Path) -> None:
+    rows = scheme_rows(tmp_path)
+    shutil.rmtree(tmp_path / "runs" / rows[0]["run"])
+    evaluate(tmp_path / "runs" / rows[0]["run"], 5)
+    page = page_of(tmp_path, study_of(SCHEMES), rows)
+    assert len(images(page)) == 4 * (1 + 2) - 2
+    assert "dimensions, histograms" in page
+
+
+def test_figure_png_of_slices(tmp_path: Path) -> None:
+    rows = scheme_rows(tmp_path)
+    out = figure_png(study_of(SCHEMES), rows, tmp_path / "runs", "schemes", tmp_path / "f.png")
+    with Image.open(out) as picture:
+        width, height = picture.size
+        colours = np.asarray(picture.convert("RGB"), dtype=int)
+    assert height > width * 0.9  # four rows, and the truth with three schemes
+    lit = np.ptp(colours, axis=2).max(axis=1) > 60  # rows of pixels that are in a panel
+    assert np.count_nonzero(np.diff(lit.astype(int)) == 1) == 4
+
+
+def test_samples_are_called_what_they_are(tmp_path: Path) -> None:
+    page = page_of(tmp_path, study_of(PLAIN), plain_rows())
+    assert "SGLD" not in page
+    assert page.count(">short-run samples</th>") == 3
+
+
+def test_the_table_has_the_columns_that_have_values(tmp_path: Path) -> None:
+    page = page_of(tmp_path, study_of(SCHEMES, PLAIN), [*scheme_rows(tmp_path), *plain_rows()])
+    first, second = page[page.index('id="means"') :].split("<thead>")[1:3]
+    for table, there, gone in (
+        (first, "Total variation on the slice", "KL(model"),
+        (second, "Total variation", "Total variation on the slice"),
+    ):
+        assert f">{there}</th>" in table
+        assert gone not in table
+    cells = re.findall(r"<td>(.*?)</td>", first)
+    assert cells[0] == "2.5<small>(2 to 3)</small><small>between 2.4 and 2.7</small>"
+    assert "between" not in second
+    heads = first.split("</thead>")[0].count("<th ")
+    for line in first.split("</thead>")[1].split("<tr>")[1:4]:
+        assert line.count("<th ") + line.count("<td>") == heads
+
+
+def test_an_exact_kl_has_no_bracket(tmp_path: Path) -> None:
+    rows = [r | {"kl_low": -5.0, "kl_high": 5.0} for r in plain_rows()]
+    page = page_of(tmp_path, study_of(PLAIN), rows)
+    assert "-5 to 5" not in page
+    assert "between -5 and 5" not in page
+
+
 def test_the_line_has_no_plate(tmp_path: Path) -> None:
     page = page_of(tmp_path, study_of(PLAIN), plain_rows(), dimension=1)
     assert "No run has pictures" in page
@@ -282,5 +371,6 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
     wide = block("wide", variant=axis("default", long), beta=axis(0, 0.1, 0.3, 0.5, 0.7, 0.9))
     rows = [row(wide, variant="default", beta=beta) for beta in (0, 0.1, 0.3, 0.5, 0.7)]
     rows += [row(wide, 0, 1234, variant=long, beta=0.9), row(wide, variant=long, beta=0)]
-    page = page_of(tmp_path, study_of(wide), rows, NUMBERS)
+    rows += [r | dict.fromkeys(NEW, 0.123456) for r in scheme_rows(tmp_path)]
+    page = page_of(tmp_path, study_of(wide, SCHEMES), rows, NUMBERS)
     check_in_browser(page, (1500, 390), tmp_path)

@@ -21,6 +21,7 @@ from coldness.cli.doctor import print_temperature
 from coldness.cli.words import allow_imports_option, read_recipe
 from coldness.evaluation import evaluate
 from coldness.report import write_report
+from coldness.report.density_answer import likelihood_line
 from coldness.report.verdict import judge
 from coldness.training import Training, fit
 from coldness.training.checkpoint import load_checkpoint
@@ -108,6 +109,7 @@ def print_verdict(figures: dict[str, float]) -> None:
     console.print(f"[bold]{verdict.summary}[/]")
     for answer in verdict.answers:
         console.print(f"  {answer.question:<36} [bold]{answer.answer}[/]  {answer.figure}")
+    console.print(f"  {'log-likelihood of test points':<36} {likelihood_line(figures)}")
 
 
 def _check_same(folder: RunFolder, resolved: Resolved) -> None:

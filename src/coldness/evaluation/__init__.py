@@ -3,7 +3,7 @@
 from coldness.evaluation.ais import AIS, LogZ, log_z
 from coldness.evaluation.density import compare_on_grid, log_density_on_grid
 from coldness.evaluation.evaluate import evaluate
-from coldness.evaluation.samples import energy_distance
+from coldness.evaluation.samples import energy_distance, neighbour_share
 
 __all__ = [
     "AIS",
@@ -13,4 +13,5 @@ __all__ = [
     "evaluate",
     "log_density_on_grid",
     "log_z",
+    "neighbour_share",
 ]

@@ -244,7 +244,8 @@ def _pilot(path: Path, how: AIS, y: Tensor, generator: torch.Generator) -> tuple
         spread = _spread(difference)
         rest = 1 - levels[-1]
         # Not past the number of levels: what is left then is one jump, and the bracket shows it.
-        far = rest if len(levels) >= PILOT_LEVELS * how.levels or not spread > 0 else PILOT_SPREAD / spread
+        last = len(levels) >= PILOT_LEVELS * how.levels or not spread > 0
+        far = rest if last else PILOT_SPREAD / spread
         b = y.new_tensor(min(1.0, levels[-1] + max(far, 1e-7)))
         state = kernel.init(path.field(b), y)
         for noise in zip(*kernel.draw(PILOT_TRANSITIONS, y, generator), strict=True):

@@ -23,7 +23,7 @@ from coldness.evaluation.ais import AIS, NotFinite, log_z
 from coldness.evaluation.chain_checks import ChainChecks, Trail
 from coldness.evaluation.density import compare_on_grid, compare_slices, score_on_grid
 from coldness.evaluation.likelihood import of_held_out, of_known, potential
-from coldness.evaluation.samples import energy_distance
+from coldness.evaluation.samples import energy_distance, neighbour_share
 from coldness.kernels import worth_compiling
 from coldness.schedules import value_at
 from coldness.seeds import generators
@@ -160,6 +160,7 @@ def _chains(
             figures[f"lost_chains_{name}"] = trail.lost
         else:
             figures[f"energy_distance_{name}"] = trail.distance[-1]
+            figures[f"neighbours_{name}"] = neighbour_share(trail.x.cpu(), x_data)
     return _against_data(settings, x_data, long, figures, arrays, trails)
 
 

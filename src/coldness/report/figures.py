@@ -38,6 +38,7 @@ CURVE_POINTS = 2000
 SMOOTHING = 0.02
 SMALL_SHARE = 0.05
 LOG_RANGE = 16.0
+ASPECT = 27 / 44
 COLOURS = mpl.colormaps["viridis"]
 
 
@@ -129,17 +130,19 @@ class Curve:
         title: above it.
         caption: a sentence that says what it shows.
         draw: from the axes, the runs' columns and the theme.
+        width: in inches of nine-point text; the smaller, the larger the text on the page.
     """
 
     title: str
     caption: str
     draw: Callable[[Axes, Sequence[Columns], Theme], None]
+    width: float = 4.4
 
     def render(self, runs: Sequence[Columns], theme: Theme) -> str:
         coloured = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
         style: dict[Any, Any] = {"font.size": 9} | dict.fromkeys(coloured, theme.ink)
         with mpl.rc_context(style):
-            figure = Figure(figsize=(4.4, 2.7), dpi=200, layout="constrained")
+            figure = Figure((self.width, self.width * ASPECT), dpi=200, layout="constrained")
             axes = figure.add_subplot()
             axes.spines[["top", "right"]].set_visible(False)
             axes.grid(color=theme.grid, linewidth=0.6)
@@ -157,7 +160,7 @@ def curves(runs: Sequence[Columns]) -> list[Curve]:
     is left out."""
     chosen = []
     for name, curve in CURVES.items():
-        columns = [run[name] for run in runs if name in run and len(run[name])]
+        columns = [run[column] for run in runs for column, _ in _sources(run, name)]
         dull = name in ("grad_scale", "acceptance") and all((c == 1).all() for c in columns)
         if columns and not dull:
             chosen.append(curve)
@@ -184,10 +187,11 @@ def _lines(name: str, log: bool = False, share: bool = False) -> Callable[..., N
                 axes.plot(t, smooth, color=colour, linewidth=1.5, linestyle=dash)
                 shown.append(run[column])
         values = np.concatenate(shown)
-        small = share and float(np.quantile(values, 0.01)) < SMALL_SHARE
-        if log or small:
+        small = share and float(np.nanquantile(values, 0.01)) < SMALL_SHARE
+        logarithmic = (log or small) and bool((values > 0).any())
+        if logarithmic:
             axes.set_yscale("log")
-        _limits(axes, values, log or small)
+        _limits(axes, values, logarithmic)
         if share:
             axes.set_ylim(0 if not small else None, 1.05 if not small else 1.3)
 
@@ -224,8 +228,17 @@ def _sources(run: Columns, name: str) -> list[tuple[str, str]]:
 
 
 def _thin(t: Array, values: Array) -> tuple[Array, Array, Array]:
-    """Iterations, raw and smoothed values, at most CURVE_POINTS of each."""
-    smooth = uniform_filter1d(values, max(1, round(SMOOTHING * len(values))))
+    """Iterations, raw and smoothed values, at most CURVE_POINTS of each.
+
+    What is not finite is left out of averages, or one such value would spoil all that follow.
+    """
+    finite, size = np.isfinite(values), max(1, round(SMOOTHING * len(values)))
+    smooth = uniform_filter1d(np.where(finite, values, 0.0), size)
+    if not finite.all():
+        share = uniform_filter1d(finite.astype(np.float64), size)
+        smooth = np.divide(
+            smooth, share, out=np.full_like(smooth, np.nan), where=share > 0.5 / size
+        )
     stride = -(-len(values) // CURVE_POINTS)
     return t[::stride], values[::stride], smooth[::stride]
 
@@ -285,5 +298,23 @@ CURVES = {
         "Acceptance",
         "Share of proposals that adjusted kernels accept.",
         _lines("acceptance", share=True),
+    ),
+    "d_std": Curve(
+        "Noise of the loss",
+        "Standard deviation, over pairs of a data point and a negative, of the difference of their "
+        "potentials. Further sources are dashed or dotted.",
+        _lines("d_std", log=True),
+    ),
+    "d_snr": Curve(
+        "Signal to noise of the loss",
+        "The mean of these differences over their standard deviation, of a single pair: the batch "
+        "average is better by the root of its size.",
+        _lines("d_snr"),
+    ),
+    "d_pairing": Curve(
+        "What pairing buys",
+        "Correlation of the two potentials of a pair, which lowers the noise: 1 where negatives "
+        "stay like the data they started at, 0 where they are independent of it.",
+        _lines("d_pairing"),
     ),
 }

@@ -1,8 +1,8 @@
 """The report: one self-contained page about one or several runs.
 
 Verdict first, then panels {truth, model, short-run samples, long-run samples} x {density, log
-density}, training curves, all figures, settings and commands. Pictures are embedded, there is no
-script, and the page forbids itself the network. Whatever comes from files is escaped.
+density}, chains, training curves, all figures, settings and commands. Pictures are embedded, there
+is no script, and the page forbids itself the network. Whatever comes from files is escaped.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ import numpy as np
 import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from coldness.report import figures, line
+from coldness.report import chains, figures, line
 from coldness.report.figures import Array
-from coldness.report.panels import Densities, Panel, read_densities
+from coldness.report.loss_noise import with_noise
+from coldness.report.panels import Densities, Ends, Panel, read_densities
 from coldness.report.verdict import THRESHOLDS, Verdict, judge, number
 from coldness.training.checkpoint import BadFile, write_atomically
 from coldness.training.log import read_metrics
@@ -33,24 +34,47 @@ BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile)
 
 LABELS = {
     "kl": "KL(data || model), nats",
+    "kl_low": "KL(data || model), lower end of its bracket",
+    "kl_high": "KL(data || model), upper end of its bracket",
     "reverse_kl": "KL(model || data), nats",
     "tv": "Total variation",
+    "slice_kl": "KL(data || model) on the slice, nats",
+    "slice_tv": "Total variation on the slice",
     "kl_gaussian": "KL(data || Gaussian of the same moments), nats",
-    "log_likelihood_test": "Log-likelihood of held-out points, nats a point",
+    "log_likelihood_test": "Log-likelihood of held-out or fresh points, nats a point",
+    "log_likelihood_low": "Log-likelihood, lower end of its bracket",
+    "log_likelihood_high": "Log-likelihood, upper end of its bracket",
     "log_likelihood_train": "Log-likelihood of training points",
     "log_likelihood_gaussian": "Log-likelihood of held-out points, Gaussian",
     "log_likelihood_kde": "Log-likelihood of held-out points, kernel estimate",
     "mass_outside": "Model's mass outside the data's box",
     "log_z": "log Z",
+    "log_z_low": "log Z, lower end of its bracket",
+    "log_z_high": "log Z, upper end of its bracket",
+    "log_z_ess_forward": "Effective share of chains from the Gaussian (AIS forward)",
+    "log_z_ess_reverse": "Effective share of chains from data (AIS in reverse)",
+    "log_z_failed": "AIS met numbers that are not finite",
     "log_z_error": "Change of log Z on a grid of half as many points a side",
     "energy_distance_short": "Energy distance, short-run samples",
     "energy_distance_long": "Energy distance, long-run samples",
+    "energy_distance_data": "Energy distance, chains from data",
+    "energy_distance_mala": "Energy distance, chains with the Metropolis test",
     "energy_distance_floor": "Energy distance, two samples of the data (floor)",
+    "lost_chains_short": "Short-run chains lost to numbers that are not finite",
+    "lost_chains_long": "Long-run chains lost to numbers that are not finite",
+    "lost_chains_data": "Chains from data lost to numbers that are not finite",
+    "lost_chains_mala": "Chains with the Metropolis test lost",
+    "u_shift": "Mean U of long-run chains less that of data, in the data's standard deviations",
+    "u_drift": "Change of their median U over the second half, in the same",
+    "acceptance": "Acceptance of the training's step under a Metropolis test",
+    "mala_acceptance": "Acceptance of chains with the Metropolis test",
+    "mala_step": "Their step, adapted",
     "entropy": "Entropy of the data, nats",
     "coldness": "Coldness",
     "samples": "Samples compared",
     "short_steps": "Steps of short-run chains",
     "long_steps": "Steps of long-run chains",
+    "data_steps": "Steps of chains from data",
     "iterations": "Iterations",
     "seconds": "Seconds of training",
 }
@@ -163,7 +187,7 @@ def environment() -> Environment:
 
 def render(runs: Sequence[Run]) -> str:
     """The page of loaded runs."""
-    columns = [run.columns for run in runs]
+    columns = [with_noise(run.columns) for run in runs]
     keys = list(dict.fromkeys(key for run in runs for key in run.settings))
     template = environment().get_template("report.html.j2")
     return template.render(
@@ -174,6 +198,11 @@ def render(runs: Sequence[Run]) -> str:
             (run.name, line.pictures(run.densities.arrays))
             for run in runs
             if run.densities.dimension == 1
+        ],
+        chains=[
+            (run.name, drawn)
+            for run in runs
+            if (drawn := chains.pictures(run.densities.arrays, run.metrics))
         ],
         colour_scale=figures.colour_scale(),
         curves=[
@@ -210,17 +239,23 @@ def _groups(runs: Sequence[Run]) -> list[dict[str, Any]]:
 def _pictures(group: Sequence[Run]) -> dict[str, Any]:
     first = group[0].densities
 
-    def picture(panel: Panel) -> dict[str, str]:
-        drawn = {k: figures.panel(panel.values(k), *ends) for k, ends in first.ends.items()}
+    def picture(panel: Panel, of: Ends = first.ends) -> dict[str, str]:
+        drawn = {kind: figures.panel(panel.values(kind), *ends) for kind, ends in of.items()}
         return {"name": panel.name, "note": panel.note, **drawn}
 
-    def of_run(x: Densities) -> list[dict[str, str]]:
-        return [picture(panel) for panel in (x.model, x.short, x.long) if panel is not None]
+    def of_run(x: Densities) -> dict[str, Any]:
+        panels = [panel for panel in (x.model, x.short, x.long) if panel is not None]
+        sliced = picture(x.slice_model, first.slice_ends) if x.has_slices else None
+        return {"panels": [picture(panel) for panel in panels], "slice": sliced}
 
+    sliced = first.has_slices
     return {
         "box": first.box,
         "dimension": first.dimension,
+        "by_kernels": first.by_kernels,
         "ends": first.ends,
         "truth": picture(first.truth),
+        "slice_ends": first.slice_ends if sliced else None,
+        "slice_truth": picture(first.slice_truth, first.slice_ends) if sliced else None,
         "runs": [(run.name, of_run(run.densities)) for run in group],
     }

@@ -1,7 +1,8 @@
 """Panels in the plane of one evaluation: truth, model, and densities of its samples.
 
 Every panel is drawn as a density and as a log density. Colours mean the same in all panels of a
-kind: their scale is that of the truth.
+kind: their scale is that of the truth. In more than two dimensions, samples are shown in the first
+two, and densities, where they are known, on the slice where all others are 0.
 """
 
 from __future__ import annotations
@@ -18,6 +19,11 @@ from coldness.report.figures import Array
 
 Ends = dict[str, tuple[float, float]]
 """Lowest and highest value of the colour scale, for "density" and for "log density"."""
+
+ENOUGH_FOR_KERNELS = 200
+"""Samples in more than two dimensions. Fewer are shown as histograms: kernels would be blobs."""
+
+SLICES = {"slice_log_p_data", "slice_log_p_model"}
 
 
 @dataclass(frozen=True)
@@ -68,34 +74,65 @@ class Densities:
     def long(self) -> Panel:
         return self._samples("Long-run samples", "x_long")
 
+    @property
+    def has_slices(self) -> bool:
+        """Whether truth and model are known on a slice."""
+        return set(self.arrays) >= SLICES
+
+    @cached_property
+    def slice_truth(self) -> Panel:
+        return self._grid("Truth, slice", "slice_log_p_data", "slice_side")
+
+    @cached_property
+    def slice_model(self) -> Panel:
+        return self._grid("Model, slice", "slice_log_p_model", "slice_side")
+
+    @property
+    def by_kernels(self) -> bool:
+        """Whether densities of samples are estimated with kernels; else they are histograms."""
+        fewest = min(len(self.arrays[f"x_{of}"]) for of in ("data", "short", "long"))
+        return self.dimension == 2 or fewest >= ENOUGH_FOR_KERNELS
+
     @cached_property
     def ends(self) -> Ends:
         """The colour scales of the truth."""
-        density = self.truth.density
-        high = float(density.max()) or 1.0
-        high_log = float(np.log(high))
-        low_log = high_log - figures.LOG_RANGE
-        if self.dimension > 2:  # a histogram: just below a bin with one sample in it
-            low_log = float(np.log(density[density > 0].min(initial=high))) - 1
-        return {"density": (0.0, high), "log density": (low_log, high_log)}
+        ends = _ends(self.truth.density)
+        if not self.by_kernels:  # just below a bin with one sample in it
+            density, (low, high) = self.truth.density, ends["log density"]
+            low = float(np.log(density[density > 0].min(initial=np.exp(high)))) - 1
+            ends["log density"] = low, high
+        return ends
+
+    @cached_property
+    def slice_ends(self) -> Ends:
+        """The colour scales of the truth on the slice."""
+        return _ends(self.slice_truth.density)
 
     def same_truth(self, other: Densities) -> bool:
         if self.box != other.box or self.dimension != other.dimension:
             return False
+        if self.by_kernels != other.by_kernels or self.has_slices != other.has_slices:
+            return False
         key = "log_p_data" if "log_p_data" in self.arrays else "x_data"
         return key in other.arrays and np.array_equal(self.arrays[key], other.arrays[key])
 
-    def _grid(self, name: str, key: str) -> Panel:
-        log_p = figures.crop(self.arrays["side"], self.arrays[key], self.box)
+    def _grid(self, name: str, key: str, side: str = "side") -> Panel:
+        log_p = figures.crop(self.arrays[side], self.arrays[key], self.box)
         return Panel(name, np.exp(log_p), figures.log_density(np.exp(log_p)))
 
     def _samples(self, name: str, key: str) -> Panel:
         x = self.arrays[key]
-        estimate = figures.sample_density if self.dimension == 2 else figures.histogram
-        density = estimate(x, self.box)
+        estimate = figures.sample_density if self.by_kernels else figures.histogram
+        density = estimate(x[:, :2], self.box)
         outside = 1 - float((np.abs(x[:, :2]) <= self.box).all(1).mean())
         note = f"{outside:.1%} lie outside the panel" if outside >= 0.001 else ""
         return Panel(name, density, figures.log_density(density), note)
+
+
+def _ends(density: Array) -> Ends:
+    high = float(density.max()) or 1.0
+    high_log = float(np.log(high))
+    return {"density": (0.0, high), "log density": (high_log - figures.LOG_RANGE, high_log)}
 
 
 def read_densities(path: Path) -> Densities:
@@ -118,5 +155,13 @@ def _check(arrays: Mapping[str, Array]) -> None:
     for key in {"log_p_data", "log_p_model"} & set(arrays):
         if arrays[key].shape != arrays["x_data"].shape[1] * arrays["side"].shape:
             raise ValueError(f"{key} is not (G, G), or (G,) on the line")
+    for key in SLICES & set(arrays):
+        if arrays[key].shape != 2 * arrays["slice_side"].shape:
+            raise ValueError(f"{key} is not (G, G)")
+    for trail in {"trail_long", "trail_data"} & {key.rpartition("_")[0] for key in arrays}:
+        notes = arrays[f"{trail}_steps"].shape
+        shapes = arrays[f"{trail}_u"].shape, arrays[f"{trail}_distance"].shape
+        if len(notes) != 1 or shapes != ((*notes, 3), notes):
+            raise ValueError(f"{trail} is not steps (K,), u (K, 3) and distance (K,)")
     if not float(arrays["box"]) > 0:
         raise ValueError("box is not > 0")

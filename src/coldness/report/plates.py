@@ -1,8 +1,16 @@
 """Plates of a study: the figure of a paper, laid out again from the runs of a block.
 
 Columns are the truth and, for every level of one axis, the model's density p beside that of its
-short-run samples, SGLD(p). Rows are density and log density, once for every combination of the
-other axes' levels: a strip. Where a run diverged or is missing, its place says so.
+short-run samples. Rows are density and log density, once for every combination of the other axes'
+levels: a strip. Where a run diverged or is missing, its place says so.
+
+In more than two dimensions, where densities are known on a slice, a level has one column, and there
+are twice as many rows: samples in the first two dimensions, and below them the model on the slice.
+
+References:
+    Energy-Based Model Training Objective Robust to Inaccurate SGLD Samples, Fig. 2.
+    Revisiting Contrastive Divergence for Density Estimation and Sample Generation
+    (Abdulsalam, Makin), Fig. 2.
 """
 
 from __future__ import annotations
@@ -23,7 +31,9 @@ from coldness.training.checkpoint import BadFile
 COLUMN_AXIS = "beta"
 """Runs along the columns where a block varies it; else the last that it varies does."""
 
-MODEL, SAMPLES = "p", "SGLD(p)"
+MODEL, SAMPLES, SLICE = "p", "short-run samples", "slice"
+
+SCALES = ("density", "log density")
 
 
 @dataclass(frozen=True)
@@ -33,39 +43,66 @@ class Place:
     Args:
         setting: its level of the column axis, as text.
         kl: of its model, as text; empty where it was not measured.
-        panels: by the kinds of the plate; empty where there is nothing to show.
+        panels: by the plate's kinds; empty where there is nothing to show.
         why: there is nothing to show.
+        bracket: of its KL where this is an estimate, as text.
     """
 
     setting: str
     kl: str
     panels: dict[str, Panel]
     why: str = ""
+    bracket: str = ""
 
 
 @dataclass(frozen=True)
 class Strip:
-    """Runs along the column axis at one combination of the other axes' levels."""
+    """Runs along the column axis at one combination of the other axes' levels.
+
+    `truth` and `ends` are those of every row's panels, by the first of its kinds; both are empty
+    where there is no run to take them from.
+    """
 
     setting: str
-    truth: Panel | None
-    ends: Ends
+    truth: dict[str, Panel]
+    ends: dict[str, Ends]
     places: tuple[Place, ...]
 
 
 @dataclass(frozen=True)
-class Plate:
-    """The figure of a block; `kinds` are the pictures of a run, `box` is that of the data.
+class PlateRow:
+    """One row of panels: `kinds` beside each other for every run, on one `scale`."""
 
-    `truth` is what the first column shows: the truth, or data where its law is not known.
+    label: str
+    kinds: tuple[str, ...]
+    scale: str
+
+    @property
+    def of(self) -> str:
+        """What the truth and the ends of this row go by."""
+        return self.kinds[0]
+
+
+@dataclass(frozen=True)
+class Plate:
+    """The figure of a block; `rows` are those of each strip, `box` is that of the data.
+
+    `truth` is what the first column shows: the truth, or data where its law is not known. `heads`
+    are above the columns of a run. `by_kernels` is how densities of samples are estimated.
     """
 
     seed: int
     box: float
     dimension: int
+    by_kernels: bool
     truth: str
-    kinds: tuple[str, ...]
+    heads: tuple[str, ...]
+    rows: tuple[PlateRow, ...]
     strips: tuple[Strip, ...]
+
+    @property
+    def sliced(self) -> bool:
+        return any(row.of == SLICE for row in self.rows)
 
 
 def column_axis(block: Block) -> str | None:
@@ -119,11 +156,35 @@ def lay_out(block: Block, rows: Sequence[Row], runs: Path) -> Plate | None:
     there = [densities for densities in read.values() if densities is not None]
     if not there or there[0].dimension < 2:
         return None
+    first = there[0]
+    heads, truth, rows_of_plate = _layout(there)
+    strips = [_strip(block, levels, rows, read, rows_of_plate) for levels in strip_levels(block)]
+    return Plate(
+        seed,
+        first.box,
+        first.dimension,
+        all(densities.by_kernels for densities in there),
+        truth,
+        heads,
+        rows_of_plate,
+        tuple(strips),
+    )
+
+
+def _layout(there: Sequence[Densities]) -> tuple[tuple[str, ...], str, tuple[PlateRow, ...]]:
+    """Heads of a run's columns, that of the first column, and rows."""
+    if any(densities.has_slices for densities in there):
+        labels = {SAMPLES: "samples", SLICE: "slice"}
+        rows = [
+            PlateRow(label if scale == "density" else f"{label}, log", (kind,), scale)
+            for scale in SCALES
+            for kind, label in labels.items()
+        ]
+        return ("model",), "truth", tuple(rows)
     known = any(densities.model is not None for densities in there)
     kinds = (MODEL, SAMPLES) if known else (SAMPLES,)
-    strips = [_strip(block, levels, rows, read) for levels in strip_levels(block)]
-    first = there[0]
-    return Plate(seed, first.box, first.dimension, first.truth.name.lower(), kinds, tuple(strips))
+    rows = [PlateRow(scale, kinds, scale) for scale in SCALES]
+    return kinds, there[0].truth.name.lower(), tuple(rows)
 
 
 def _read(folder: Path) -> Densities | None:
@@ -144,10 +205,16 @@ def _strip(
     levels: Mapping[str, Any],
     rows: Sequence[Row],
     read: Mapping[str, Densities | None],
+    rows_of_plate: Sequence[PlateRow],
 ) -> Strip:
     rows = at(rows, levels)
-    first = next((x for row in rows if (x := read[row["run"]]) is not None), None)
-    truth, ends = (None, {}) if first is None else (first.truth, first.ends)
+    there = [x for row in rows if (x := read[row["run"]]) is not None]
+    truth, ends = {}, {}
+    for of in dict.fromkeys(row.of for row in rows_of_plate):
+        first = next((x for x in there if of != SLICE or x.has_slices), None)
+        if first is not None:
+            truth[of] = first.slice_truth if of == SLICE else first.truth
+            ends[of] = first.slice_ends if of == SLICE else first.ends
     places = [_place(column, at(rows, column), read) for column in column_levels(block)]
     return Strip(words(levels), truth, ends, tuple(places))
 
@@ -167,4 +234,15 @@ def _place(
     panels = {SAMPLES: densities.short}
     if densities.model is not None:
         panels[MODEL] = densities.model
-    return Place(setting, kl, panels)
+    if densities.has_slices:
+        panels[SLICE] = densities.slice_model
+    ends = bracket(row)
+    return Place(setting, kl, panels, bracket=" to ".join(map(number, ends)))
+
+
+def bracket(row: Row) -> tuple[float, float] | tuple[()]:
+    """Of a run's KL; nothing where there is none, or where KL is an integral on a grid."""
+    low, high = row.get("kl_low"), row.get("kl_high")
+    if row.get("tv") is not None or low is None or high is None:
+        return ()
+    return low, high

@@ -17,7 +17,17 @@ from coldness.report import figures, study_curves
 from coldness.report.figures import Array
 from coldness.report.page import environment
 from coldness.report.panels import Panel
-from coldness.report.plates import Place, Plate, Strip, at, column_levels, lay_out, strip_levels
+from coldness.report.plates import (
+    Place,
+    Plate,
+    PlateRow,
+    Strip,
+    at,
+    bracket,
+    column_levels,
+    lay_out,
+    strip_levels,
+)
 from coldness.report.verdict import number
 from coldness.studies.claims import Outcome, Row
 from coldness.studies.study import Block, Study
@@ -30,10 +40,21 @@ COLUMNS = {
     "kl": "KL(data || model)",
     "reverse_kl": "KL(model || data)",
     "tv": "Total variation",
+    "slice_kl": "KL on the slice",
+    "slice_tv": "Total variation on the slice",
     "energy_distance_short": "Energy distance, short-run",
+    "energy_distance_long": "Energy distance, long-run",
+    "energy_distance_data": "Energy distance, from data",
+    "energy_distance_mala": "Energy distance, Metropolis test",
     "energy_distance_floor": "its floor",
+    "acceptance": "Acceptance of the step",
+    "u_shift": "Shift of U",
+    "u_drift": "Drift of U",
+    "log_z_ess_forward": "AIS share, forward",
+    "log_z_ess_reverse": "AIS share, reverse",
     "seconds": "Seconds",
 }
+"""Of the table of means; those of which a block has any value."""
 
 BADGES = {
     True: ("yes", "holds"),
@@ -75,7 +96,6 @@ def write_study_report(
         claims=[(*BADGES[outcome.holds], outcome) for outcome in outcomes],
         summary=summarise(rows, outcomes),
         blocks=[_block(block, rows, runs) for block in study.blocks],
-        columns=list(COLUMNS.values()),
         numbers=[(*BADGES[row["holds"]], row) for row in numbers],
         colour_scale=figures.colour_scale(),
         light=figures.LIGHT.runs,
@@ -116,6 +136,8 @@ def _many(count: int, name: str) -> str:
 
 def _block(block: Block, rows: Sequence[Row], runs: Path) -> dict[str, Any]:
     plate = lay_out(block, rows, runs)
+    of_block = at(rows, {"block": block.name})
+    columns = [name for name in COLUMNS if any(row.get(name) is not None for row in of_block)]
     return {
         "name": block.name,
         "recipe": block.recipe,
@@ -123,7 +145,8 @@ def _block(block: Block, rows: Sequence[Row], runs: Path) -> dict[str, Any]:
         "plate": None if plate is None else _plate(plate),
         "legend": study_curves.legend(block),
         "curves": _curves(block, rows),
-        "table": _table(block, at(rows, {"block": block.name})),
+        "columns": [COLUMNS[name] for name in columns],
+        "table": _table(block, of_block, columns),
     }
 
 
@@ -144,25 +167,29 @@ def _curves(block: Block, rows: Sequence[Row]) -> list[tuple[str, str, str, str]
 def _plate(plate: Plate) -> dict[str, Any]:
     return {
         "plate": plate,
-        "tiles": 1 + len(plate.kinds) * len(plate.strips[0].places),
-        "strips": [_strip(strip) for strip in plate.strips],
+        "tiles": 1 + len(plate.heads) * len(plate.strips[0].places),
+        "strips": [_strip(strip, plate.rows) for strip in plate.strips],
     }
 
 
-def _strip(strip: Strip) -> dict[str, Any]:
-    def picture(panel: Panel) -> dict[str, str]:
-        return {
-            kind: figures.panel(_thin(panel.values(kind)), *ends)
-            for kind, ends in strip.ends.items()
-        }
+def _strip(strip: Strip, rows: Sequence[PlateRow]) -> dict[str, Any]:
+    there = [row for row in rows if row.of in strip.truth]
+
+    def picture(panel: Panel, row: PlateRow) -> str:
+        return figures.panel(_thin(panel.values(row.scale)), *strip.ends[row.of][row.scale])
 
     def pictures(place: Place) -> dict[str, dict[str, str]]:
-        return {name: picture(panel) for name, panel in place.panels.items()}
+        """By row and kind."""
+        return {
+            row.label: {k: picture(place.panels[k], row) for k in row.kinds if k in place.panels}
+            for row in there
+            if place.panels
+        }
 
     return {
         "setting": strip.setting,
-        "ends": strip.ends,
-        "truth": None if strip.truth is None else picture(strip.truth),
+        "ends": {row.label: strip.ends[row.of][row.scale] for row in there},
+        "truth": {row.label: picture(strip.truth[row.of], row) for row in there},
         "places": [(place, pictures(place)) for place in strip.places],
     }
 
@@ -175,7 +202,7 @@ def _thin(values: Array) -> Array:
 # Means over seeds.
 
 
-def _table(block: Block, rows: Sequence[Row]) -> list[dict[str, Any]]:
+def _table(block: Block, rows: Sequence[Row], columns: Sequence[str]) -> list[dict[str, Any]]:
     """One line for each combination of levels."""
     lines = []
     for others in strip_levels(block):
@@ -185,12 +212,23 @@ def _table(block: Block, rows: Sequence[Row]) -> list[dict[str, Any]]:
             lines.append(
                 {
                     "levels": [levels[axis] for axis in block.axes],
-                    "figures": [_mean([row[name] for row in chosen]) for name in COLUMNS],
+                    "figures": [_cell(chosen, name) for name in columns],
                     "seeds": len(chosen),
                     "diverged": sum(row["diverged_at"] is not None for row in chosen),
                 }
             )
     return lines
+
+
+def _cell(rows: Sequence[Row], name: str) -> tuple[str, list[str]]:
+    """A mean, and what stands below it: the spread over seeds, and the bracket of KL."""
+    mean, spread = _mean([row.get(name) for row in rows])
+    brackets = [ends for row in rows if name == "kl" and (ends := bracket(row))]
+    between = ""
+    if mean and len(brackets) == len(rows):
+        low, high = (number(fmean(ends)) for ends in zip(*brackets, strict=True))
+        between = f"between {low} and {high}"
+    return mean, [text for text in (spread, between) if text]
 
 
 def _mean(values: Sequence[float | None]) -> tuple[str, str]:

@@ -93,7 +93,7 @@ def _train(
 ) -> Row:
     row: Row = {"block": cell.block, "recipe": cell.recipe, **_settings_of(settings)}
     row |= {**cell.levels, "seed": cell.seed, **dict.fromkeys(FIGURES)}
-    row |= {"seconds": 0.0, "diverged_at": None, "run": cell.name}
+    row |= {"seconds": 0.0, "seconds_per_iteration": None, "diverged_at": None, "run": cell.name}
     training = Training(settings)
     if run.checkpoint.exists():
         training.load_state_dict(load_checkpoint(run.checkpoint))
@@ -104,6 +104,7 @@ def _train(
     except Diverged as diverged:
         row["diverged_at"] = diverged.iteration
     else:
+        row["seconds_per_iteration"] = round(training.seconds / n, 6)
         run.save_model(training.weights())
         settings.load_model_state(training.weights())
         figures, arrays = evaluate(settings, lambda stage: on_progress(1.0, stage))
@@ -111,6 +112,8 @@ def _train(
         row |= {name: figures.get(name) for name in FIGURES if name not in bad}
         if "kl" in bad:
             row["diverged_at"] = n
+        if row["kl"] is not None:
+            row["kl_per_dimension"] = row["kl"] / row["dimension"]
         if bad:
             row["not_finite"] = ", ".join(bad)
         else:
@@ -124,6 +127,7 @@ def _settings_of(settings: Settings) -> Row:
     beta, source = settings.contrast.beta, settings.sources[0]
     return {
         "data": type(settings.data).__name__.lower(),
+        "dimension": math.prod(settings.data.shape),
         "beta": type(beta).__name__ if isinstance(beta, Schedule) else beta,
         "variant": settings.contrast.variant,
         "steps": source.steps,

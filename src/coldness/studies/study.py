@@ -63,6 +63,10 @@ FIGURES = (
     "energy_distance_data",
     "energy_distance_mala",
     "energy_distance_floor",
+    "neighbours_short",
+    "neighbours_long",
+    "neighbours_data",
+    "neighbours_mala",
     "acceptance",
     "u_shift",
     "u_drift",
@@ -70,7 +74,8 @@ FIGURES = (
 """Of an evaluation, that go into the table."""
 
 RESERVED = {
-    "block", "recipe", "data", "negatives", "seed", "run", "seconds", "diverged_at", "not_finite",
+    "block", "recipe", "data", "dimension", "negatives", "seed", "run", "seconds",
+    "seconds_per_iteration", "diverged_at", "not_finite", "kl_per_dimension",
     *FIGURES,
 }  # fmt: skip
 """Columns of the table that no axis may be called."""

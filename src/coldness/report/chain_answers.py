@@ -1,0 +1,114 @@
+"""Do chains generate from noise, and do long ones keep the quality?
+
+Energy distance of samples to data is graded over its floor, that between two independent samples of
+the data. Long chains are asked beside whether they have converged (diagnostics/convergence.py):
+samples that look right and are still on their way, or that the model likes far better than data,
+are right for now only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from coldness.diagnostics.convergence import state
+from coldness.report.answers import Answer, Grade, grade, number
+
+FLOOR_YES = 10.0
+"""Times the floor. Energy distance is a squared distance: an error three times that of sampling."""
+
+FLOOR_PARTLY = 40.0
+"""Times the floor. With 4000 samples of mixture2d: less than one large mode of eight is lost (50),
+and a single Gaussian with the data's mean and spread (58) fails."""
+
+JUDGED_SAMPLES = 4000
+"""What the two limits are for. The floor falls as 1 / samples and an error does not: with fewer
+samples, what may be added to the floor shrinks in proportion."""
+
+ENOUGH_SAMPLES = 1000
+"""With fewer, the floor itself is so high that "yes" would mean little; it becomes "partly"."""
+
+
+def short(metrics: Mapping[str, float]) -> Answer:
+    judged, figure, note = _samples(metrics, "energy_distance_short")
+    steps = _steps(metrics, "short_steps")
+    sentence = {
+        "yes": f"Chains{steps} from noise give samples hard to tell from data.",
+        "partly": f"Chains{steps} from noise give samples like the data, with visible errors.",
+        "no": f"Chains{steps} from noise do not arrive at the data's law.",
+        "not measured": "Short-run samples were not compared with data.",
+    }[judged]
+    return Answer("Does it generate from noise?", judged, figure, note or sentence)
+
+
+def long(metrics: Mapping[str, float]) -> Answer:
+    judged, figure, note = _samples(metrics, "energy_distance_long")
+    steps = _steps(metrics, "long_steps")
+    sentence = {
+        "yes": f"Chains{steps} still give samples hard to tell from data.",
+        "partly": f"Chains{steps} stay near the data, with visible errors.",
+        "no": f"Chains{steps} end up elsewhere than the data.",
+        "not measured": "Long-run samples were not compared with data.",
+    }[judged]
+    about, settled = _convergence(metrics)
+    whole = " ".join(filter(None, (note or sentence, about, _acceptance(metrics))))
+    judged = "partly" if judged == "yes" and not settled else judged
+    return Answer("Do long chains keep the quality?", judged, figure, whole)
+
+
+def _convergence(metrics: Mapping[str, float]) -> tuple[str, bool]:
+    """A sentence on where the chains' potentials are and go, and whether that is no fault."""
+    if "u_shift" not in metrics or "u_drift" not in metrics:
+        return "", True
+    shift, drift = metrics["u_shift"], metrics["u_drift"]
+    side = "below" if shift < 0 else "above"
+    where = f"their mean U is {number(abs(shift), 2)} standard deviations {side} that of data"
+    moved = f"its median moved by {number(drift, 2)} in the second half"
+    found = state(shift, drift)
+    if found == "converged":
+        return f"They have converged: {where}, and {moved}.", True
+    if found == "oversaturated":
+        return f"They are oversaturated, liked better than data: {where}, and {moved}.", False
+    return f"They are drifting: {where}, and {moved}.", False
+
+
+def _acceptance(metrics: Mapping[str, float]) -> str:
+    """Of the training's own step under a Metropolis test, at the ends of long chains."""
+    if "acceptance" not in metrics:
+        return ""
+    share = metrics["acceptance"]
+    return f"Moves of the training's step would be accepted with probability {share:.2f}."
+
+
+def _samples(metrics: Mapping[str, float], key: str) -> tuple[Grade, str, str]:
+    """Grade, figure, and a sentence that replaces the usual one where something is amiss."""
+    distance, floor = metrics.get(key), metrics.get("energy_distance_floor")
+    lost = metrics.get(key.replace("energy_distance", "lost_chains"), 0)
+    if lost:
+        return "no", f"{lost:.0f} chains left the finite numbers", "The chains diverged."
+    if distance is None:
+        return "not measured", "", ""
+    figure = f"energy distance {number(distance)}"
+    if not math.isfinite(distance):
+        return "no", figure, "The chains diverged."
+    if floor is None or not 0 < floor < math.inf:
+        return "not measured", figure, "There is no floor to compare its energy distance with."
+    ratio = distance / floor
+    if ratio < 1.95:
+        figure += f", about its floor of {number(floor)}"
+    else:
+        figure += f", {number(ratio, 2)} times its floor of {number(floor)}"
+    samples = metrics.get("samples", JUDGED_SAMPLES)
+    share = min(1.0, samples / JUDGED_SAMPLES)
+    judged = grade(ratio, 1 + (FLOOR_YES - 1) * share, 1 + (FLOOR_PARTLY - 1) * share)
+    if judged == "yes" and samples < ENOUGH_SAMPLES:
+        return (
+            "partly",
+            figure,
+            f"No fault found, but {samples:.0f} samples are too few to be sure.",
+        )
+    return judged, figure, ""
+
+
+def _steps(metrics: Mapping[str, float], key: str) -> str:
+    return f" of {metrics[key]:,.0f} steps" if key in metrics else ""

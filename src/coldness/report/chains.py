@@ -1,0 +1,182 @@
+"""Pictures of chains of a trained model: their potentials and energy distance over the steps.
+
+Chains from noise and from data, at steps on a logarithmic axis whose left end is step 0; the data's
+own potentials stand beside them, and below all distances the floor, that of two samples of data.
+
+References:
+    Revisiting Contrastive Divergence for Density Estimation and Sample Generation
+    (Abdulsalam, Makin), Figs. 5 and 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
+
+from coldness.report.figures import DARK, LIGHT, Array, Columns, Curve, Theme
+
+BINS = 50
+OUTERMOST = 0.01
+"""Share of potentials on either side that a histogram may leave out."""
+
+FAR = 1.0
+"""Where chains begin is shown up to so many times the height that all the rest takes."""
+
+TRAILS = (("long", "from noise", 0), ("data", "from data", 1))
+
+
+def pictures(
+    arrays: Mapping[str, Array], metrics: Mapping[str, float]
+) -> list[tuple[str, str, str, str]]:
+    """Title, caption, light and dark picture of each that an evaluation can fill."""
+    floor = np.array(metrics.get("energy_distance_floor", np.nan))
+    columns = {**arrays, "floor": floor}
+    chosen = [CURVES[name] for name, needs in NEEDS.items() if needs <= set(arrays)]
+    return [
+        (c.title, c.caption, c.render([columns], LIGHT), c.render([columns], DARK)) for c in chosen
+    ]
+
+
+def _over_steps(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
+    """Quantiles of U of chains, and of data."""
+    (arrays,) = runs
+    u_data = _finite(arrays["u_data"])
+    shown = [np.quantile(u_data, [0.1, 0.9])] if len(u_data) else []
+    if shown:
+        axes.axhspan(*shown[0], color=theme.ink, alpha=0.16, linewidth=0, label="data")
+    first, last = _axis(axes, arrays)
+    begun = []
+    for name, label, k in _trails(arrays):
+        x, u = _places(arrays[f"trail_{name}_steps"], first), arrays[f"trail_{name}_u"]
+        axes.fill_between(x, u[:, 0], u[:, 2], color=theme.runs[k], alpha=0.18, linewidth=0)
+        axes.plot(x, u[:, 1], ".-", color=theme.runs[k], linewidth=1.5, markersize=4, label=label)
+        later = arrays[f"trail_{name}_steps"] > 0
+        shown.append(_finite(u[later]))
+        begun.append(_finite(u[~later]))
+    _show(axes, np.concatenate(shown), np.concatenate(begun))
+    axes.set_xlim(first / 1.1, last * 1.1)
+    axes.set_ylabel("U")
+    _legend(axes)
+
+
+def _histograms(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
+    """Of U of data, and of long-run chains, on common bins."""
+    (arrays,) = runs
+    sides = [_finite(arrays["u_data"]), _finite(arrays["u_long"])]
+    edges = common_edges(sides)
+    width = edges[1] - edges[0]
+    data, long = (np.histogram(u, edges)[0] / (max(len(u), 1) * width) for u in sides)
+    axes.stairs(data, edges, fill=True, color=theme.ink, alpha=0.25, label="data")
+    axes.stairs(long, edges, color=theme.runs[0], linewidth=1.3, label="long-run chains")
+    axes.set_xlabel("U")
+    axes.set_ylabel("density")
+    _legend(axes)
+
+
+def common_edges(sides: Sequence[Array]) -> Array:
+    """Of bins that leave out at most the outermost 1% of either sample (N,) on each side."""
+    ends = [np.quantile(u, [OUTERMOST, 1 - OUTERMOST]) for u in sides if len(u)]
+    low = min((float(a) for a, _ in ends), default=0.0)
+    high = max((float(b) for _, b in ends), default=0.0)
+    if not high > low:
+        low, high = low - 0.5, high + 0.5
+    return np.linspace(low, high, BINS + 1)
+
+
+def _distances(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
+    """Energy distance to data, and its floor."""
+    (arrays,) = runs
+    first, last = _axis(axes, arrays)
+    if np.isfinite(arrays["floor"]) and arrays["floor"] > 0:
+        axes.axhline(float(arrays["floor"]), color=theme.ink, linestyle="--", label="floor")
+    for name, label, k in _trails(arrays):
+        x, y = _places(arrays[f"trail_{name}_steps"], first), arrays[f"trail_{name}_distance"]
+        there = np.isfinite(y) & (y > 0)
+        axes.plot(x[there], y[there], ".-", color=theme.runs[k], markersize=4, label=label)
+    axes.set_yscale("log")
+    axes.set_xlim(first / 1.1, last * 1.1)
+    axes.set_ylabel("energy distance")
+    _legend(axes)
+
+
+# Axes.
+
+
+def _trails(arrays: Columns) -> Iterator[tuple[str, str, int]]:
+    """Name, label and colour of those that are there."""
+    return (trail for trail in TRAILS if f"trail_{trail[0]}_steps" in arrays)
+
+
+def _axis(axes: Axes, arrays: Columns) -> tuple[float, float]:
+    """Makes the axis of steps; gives where step 0 stands, and the last step."""
+    steps = np.concatenate([arrays[f"trail_{name}_steps"] for name, *_ in _trails(arrays)])
+    later = steps[steps > 0]
+    first = float(later.min()) / 2 if len(later) else 1.0
+    last = max(float(steps.max()), 2 * first)
+    axes.set_xscale("log")
+    powers = [10.0**k for k in range(12) if 2 * first < 10.0**k < last / 1.5]
+    ticks = [first, *powers, last]
+    axes.set_xticks(ticks, ["0", *(f"{tick:,.0f}" for tick in ticks[1:])])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel("steps")
+    return first, last
+
+
+def _places(steps: Array, first: float) -> Array:
+    """On the axis: step 0 at its left end."""
+    return np.maximum(steps, first)
+
+
+def _show(axes: Axes, values: Array, begun: Array) -> None:
+    """All values, and those of the beginning unless they would flatten all others."""
+    if not len(values):
+        return
+    low, high = float(values.min()), float(values.max())
+    reach = FAR * ((high - low) or 1.0)
+    both = np.concatenate([values, begun])
+    low, high = max(float(both.min()), low - reach), min(float(both.max()), high + reach)
+    margin = 0.06 * (high - low) or 0.5
+    axes.set_ylim(low - margin, high + margin)
+
+
+def _legend(axes: Axes) -> None:
+    axes.legend(frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+
+
+def _finite(values: Array) -> Array:
+    return values[np.isfinite(values)]
+
+
+WIDTH = 3.7
+
+NEEDS = {
+    "steps": {"trail_long_steps", "u_data"},
+    "histograms": {"u_data", "u_long"},
+    "distances": {"trail_long_steps"},
+}
+
+CURVES = {
+    "steps": Curve(
+        "Potential U over steps",
+        "Medians of chains with bands from 10% to 90%, and the same band of data: chains that have "
+        "converged stay in it. The beginning is cut off where it is far out.",
+        _over_steps,
+        WIDTH,
+    ),
+    "histograms": Curve(
+        "Potential U at the end",
+        "Of data and of long-run chains: alike where these have converged; far to the left, the "
+        "model likes them better than data. The outermost 1% may be left out.",
+        _histograms,
+        WIDTH,
+    ),
+    "distances": Curve(
+        "Energy distance over steps",
+        "Of the chains to data, both axes logarithmic; the floor is that of two samples of data.",
+        _distances,
+        WIDTH,
+    ),
+}
