@@ -10,7 +10,7 @@ from torch import Tensor
 
 from coldness.data import Rings10D
 from coldness.energies import Energy, Gaussian, GaussianMixture
-from coldness.evaluation.ais import AIS, LogZ, NotFinite, log_z
+from coldness.evaluation.ais import AIS, LogZ, NotFinite, _bracket, log_z
 from coldness.evaluation.likelihood import divergence, log_likelihood, of_known, potential
 from coldness.kernels import HMC, MALA, Langevin
 from laws import assert_mean, generator, normal
@@ -87,12 +87,48 @@ def test_mass_that_data_does_not_reach_makes_the_bracket_loose() -> None:
     assert not z.tight
 
 
+def test_mass_that_neither_data_nor_the_gaussian_reaches_is_not_seen() -> None:
+    """The limit of the method, which the report asks long chains about."""
+    energy = GaussianMixture([[0.0, 0.0], [6.0, 0.0]], 0.5, [0.2, 0.8])
+    z = log_z(energy, 0.5 * normal(2000, 2), generator(), AIS(chains=256, levels=50))
+    assert z.tight
+    assert z.estimate == pytest.approx(math.log(0.2), abs=0.05)
+
+
+def test_a_dimension_in_which_data_is_constant_is_no_obstacle() -> None:
+    energy = Gaussian([0.0, 0.0, 0.0], torch.eye(3).tolist())
+    x = normal(500, 3)
+    x[:, 1] = 2.0
+    for shape in ((3,), (1, 3, 1)):
+        image = Reshaped(energy)
+        z = log_z(image, x.reshape(500, *shape), generator(), AIS(chains=512, levels=100))
+        assert z.low <= energy.log_z <= z.high
+
+
+class Reshaped(Energy):
+    """An energy of vectors, of arrays of any shape."""
+
+    def __init__(self, part: Energy) -> None:
+        super().__init__()
+        self.part = part
+
+    def energy(self, x: Tensor) -> Tensor:
+        return self.part(x.flatten(1))
+
+
+def test_the_estimate_is_inside_its_bracket() -> None:
+    forward = torch.full((1000,), -5.0, dtype=torch.float64)
+    forward[0] = 10.0
+    z = _bracket(forward, torch.full((1000,), 3.0, dtype=torch.float64), 0.0)
+    assert z.low <= z.estimate <= z.high
+
+
 def test_settling_brings_data_of_another_law_to_the_model() -> None:
     energy = Gaussian([0.0] * 5, torch.eye(5).tolist())
-    x = 0.6 * normal(4000, 5)
+    x = 0.2 * normal(4000, 5)
     unsettled = log_z(energy, x, generator(), AIS(chains=512, levels=100, settling=0))
     settled = log_z(energy, x, generator(), AIS(chains=512, levels=100, settling=30))
-    assert abs(unsettled.reverse - energy.log_z) > 0.3
+    assert not unsettled.low <= energy.log_z <= unsettled.high or unsettled.width > 0.5
     assert settled.low <= energy.log_z <= settled.high
     assert settled.width < 0.2
 

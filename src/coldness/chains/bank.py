@@ -53,6 +53,10 @@ class Bank(Start):
         self.age = torch.empty(0, dtype=torch.int64)
 
     @property
+    def has_state(self) -> bool:
+        return True
+
+    @property
     def from_noise(self) -> bool:
         return self.initial.from_noise
 

@@ -29,6 +29,11 @@ class Start(ABC):
         """Whether `fresh` chains begin without data, so that what they reach was generated."""
         return True
 
+    @property
+    def has_state(self) -> bool:
+        """Whether chains return to it."""
+        return False
+
     def prepare(  # noqa: B027 - most starts have no state
         self, x_data: Tensor, at: Coordinates, generator: torch.Generator
     ) -> None:

@@ -51,9 +51,9 @@ def print_temperature(settings: Settings) -> None:
 def temperature_lines(settings: Settings) -> Iterator[str]:
     """The temperature in both ways of writing it."""
     coldness = settings.energy.coldness
-    for k, source in enumerate(settings.sources):
+    for called, source in _all_sources(settings):
         h, pair = _step(settings, source)
-        name = f"source {k}: {type(source.start).__name__}, {type(source.kernel).__name__}"
+        name = f"{called}: {type(source.start).__name__}, {type(source.kernel).__name__}"
         yield f"{name}, {source.steps} steps"
         yield f"  coldness {coldness:.6g}, step h = {h:.6g} on U"
         yield f"  = drift {pair.drift:.6g} on E, noise {pair.noise:.6g} a step"
@@ -62,7 +62,7 @@ def temperature_lines(settings: Settings) -> Iterator[str]:
             yield f"  falling along a chain to h = {last.step_size:.6g}, noise {last.noise:.6g}"
         if source.adaptation is not None:
             yield f"  {source.adaptation.description}"
-        tempering = settings.tempering_of(source, 0)
+        tempering = 1.0 if source is settings.sampler else settings.tempering_of(source, 0)
         if tempering != 1:
             drift = tempering * pair.drift
             yield f"  tempered: chains follow {tempering:.4g} U, drift {drift:.6g} on E"
@@ -78,18 +78,20 @@ def warning_lines(settings: Settings) -> Iterator[str]:
     """Combinations that are known to go wrong."""
     scale = _narrowest(settings)
     noise_of_data = settings.data_noise_at(0)
-    for k, source in enumerate(settings.sources):
+    for called, source in _all_sources(settings):
         # Larger steps on the way only carry chains to where the last ones leave them.
         noise = (2 * source.final_step(0, settings.iterations)) ** 0.5
         if scale is not None and _known(source) and noise > max(scale, noise_of_data):
             yield (
-                f"source {k}: the noise of a step ({noise:.3g}) exceeds the data's narrowest scale "
+                f"{called}: the noise of a step ({noise:.3g}) exceeds the data's narrowest scale "
                 f"({scale:.3g}): the energy can run away; use a smaller step, a preconditioner or "
                 f"data_noise >= {noise:.3g} (Anatomy, practical appendix C)"
             )
+        if source is settings.sampler:
+            continue
         tempering = settings.tempering_of(source, 0)
         if tempering < 0:
-            yield f"source {k}: tempering {tempering:.3g} < 0: chains climb the potential"
+            yield f"{called}: tempering {tempering:.3g} < 0: chains climb the potential"
 
 
 def steepness_lines(settings: Settings) -> Iterator[str]:
@@ -107,6 +109,14 @@ def steepness_lines(settings: Settings) -> Iterator[str]:
             noise = pair.noise * x[0].numel() ** 0.5
             line += f", drift {h * r:.3g} a step against noise {noise:.3g}"
         yield line
+
+
+def _all_sources(settings: Settings) -> Iterator[tuple[str, Source]]:
+    """Sources by what they are called, and the sampler where there is one."""
+    for k, source in enumerate(settings.sources):
+        yield f"source {k}", source
+    if settings.sampler is not None:
+        yield "sampler", settings.sampler
 
 
 def _step(settings: Settings, source: Source) -> tuple[float, DriftNoise]:

@@ -19,7 +19,7 @@ from coldness.evaluation import evaluate
 from coldness.evaluation.ais import AIS
 from coldness.report import write_report
 from coldness.training.checkpoint import BadFile
-from coldness.training.folder import RunFolder
+from coldness.training.folder import RunFolder, as_json
 
 
 def parser() -> ArgumentParser:
@@ -66,7 +66,7 @@ def main(words: list[str]) -> int:
         stage("report")
         write_report([folder.path], folder.report)
     if given.json:
-        output.print_json(json.dumps(figures))
+        output.print_json(json.dumps(as_json(figures)))
     else:
         print_verdict(figures)
         output.print(f"report: {folder.report}")

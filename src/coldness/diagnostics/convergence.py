@@ -9,7 +9,7 @@
 
 A shift of 0.5 is half a standard deviation: with equal spreads, the two histograms of energies
 overlap by 80%. Chains that are stationary change by less than a tenth between half way and the end;
-a quarter is outside what sampling explains with some hundred chains.
+a quarter is outside what sampling explains with several hundred chains.
 
 References:
     Revisiting Contrastive Divergence for Density Estimation and Sample Generation
@@ -39,7 +39,7 @@ def shift(u_long: Tensor, u_data: Tensor) -> float:
 def change(steps: Sequence[int], medians: Sequence[float], u_data: Tensor) -> float:
     """From the note nearest to half of the last step, to the last."""
     half = min(range(len(steps)), key=lambda k: abs(steps[k] - steps[-1] / 2))
-    return (medians[-1] - medians[half]) / float(u_data.double().std())
+    return float((medians[-1] - medians[half]) / u_data.double().std())
 
 
 def state(shift: float, change: float) -> State:

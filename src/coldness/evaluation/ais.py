@@ -11,13 +11,17 @@ by transitions that leave exp(-V_b) invariant. With D = V_1 - V_0,
 
 so log mean w of forward chains is below log Z on average, and its negative for reverse chains above
 it. The two are a bracket, Bennett's acceptance ratio of both is the estimate between them. Reverse
-chains start at data, which is first carried towards the model by some transitions: where the model
-has mass that data does not reach, the two disagree, the bracket is wide, and it says so.
+chains start at data, which is first carried towards the model by some transitions.
+
+What no chain visits is not seen. Where the model has mass that the Gaussian reaches and data does
+not, the two sides disagree and the bracket is wide. Mass that neither reaches, such as a mode far
+from all data, is missing from both, and the bracket is narrow around log Z of the rest: whoever
+reads it must also ask where long chains end (report/density_answer.py does).
 
 m and L are the data's mean and the Cholesky factor of its covariance (its standard deviations where
-there are many dimensions). Levels and step sizes are found by a pilot: each level is as far from
-the next as changes D by the same share of a nat, and steps follow a target acceptance. The chains
-that count then use them as they are, so that E w is exact.
+there are many dimensions or the covariance is singular). Levels and step sizes are found by a
+pilot: each level is as far from the next as changes D by the same share of a nat, and steps follow
+a target acceptance. The chains that count then use them as they are, so that E w is exact.
 
 References:
     Annealed Importance Sampling (Neal, 2001), Eqs. 3 to 11.
@@ -39,7 +43,7 @@ from scipy.optimize import brentq
 from torch import Tensor, nn
 
 from coldness.energies import Coordinates, Energy
-from coldness.kernels import HMC, Kernel, worth_compiling
+from coldness.kernels import HMC, Kernel, run, worth_compiling
 from coldness.kernels.base import Field, State
 from coldness.kernels.compilation import compiled_for
 from coldness.kernels.run import frozen, tempered_field
@@ -103,7 +107,7 @@ class AIS:
 
 @dataclass(frozen=True)
 class LogZ:
-    """What came of it; log Z is between low and high where it is tight.
+    """What came of it; log Z of what chains reach is between low and high where it is tight.
 
     estimate: Bennett's. forward, reverse: the two bounds on average, before standard errors are
     added. ess_forward, ess_reverse: effective share of chains. log_w_forward, log_w_reverse: (N,).
@@ -163,6 +167,10 @@ class Path(nn.Module):
 
         return tempered_field(potential, b.new_ones(()))
 
+    def at_model(self, y: Tensor) -> Tensor:
+        """V_1, (B,)."""
+        return self.energy(self.at.unwhiten(y))
+
     def difference(self, state: State, b: Tensor) -> Tensor:
         """D at a state of level b > 0, without evaluating the energy again."""
         return (state[1] - self.reference(state[0])) / b
@@ -206,8 +214,7 @@ def log_z(
     """
     how = how or AIS()
     shape, dimension = x_data.shape[1:], x_data[0].numel()
-    full = x_data.dim() == 2 and dimension <= FULL_DIMENSIONS and len(x_data) > 2 * dimension
-    at = Coordinates.estimate(x_data, "full" if full else "diagonal").to(x_data)
+    at = _coordinates(x_data)
     path = Path(energy, at, how.reference_std)
     if compiled is None:
         compiled = worth_compiling(2 * how.levels * how.kernel.gradients_per_step)
@@ -226,11 +233,30 @@ def log_z(
         forward = _anneal(path, how.kernel, normal(how.chains), b, h, generator, compiled)
         on_stage("log Z: from the data to the Gaussian")
         pick = torch.randint(len(x_data), (how.chains,), generator=generator, device=x_data.device)
-        y = _settle(path, how, at.whiten(x_data[pick]), h[-1], generator)
+        y = at.whiten(x_data[pick])
+        settled = run(
+            how.kernel, path.at_model, y, steps=how.settling, generator=generator,
+            step_size=float(h[-1]), compiled=False,
+        )  # fmt: skip
+        y = settled.x
         reverse = _anneal(path, how.kernel, y, b.flip(0), h.flip(0), generator, compiled)
     if not bool(forward.isfinite().all() & reverse.isfinite().all()):
         raise NotFinite("chains of AIS met numbers that are not finite")
     return _bracket(forward, reverse, path.log_z0(dimension))
+
+
+def _coordinates(x: Tensor) -> Coordinates:
+    """Scales of the Gaussian; any positive one serves for a dimension in which data is constant."""
+    dimension = x[0].numel()
+    if x.dim() == 2 and dimension <= FULL_DIMENSIONS and len(x) > 2 * dimension:
+        try:
+            return Coordinates.estimate(x, "full").to(x)
+        except ValueError:  # singular
+            pass
+    scale = x.std(0)
+    varies = scale > 0
+    others = scale[varies].mean() if bool(varies.any()) else scale.new_ones(())
+    return Coordinates("diagonal", x.mean(0), torch.where(varies, scale, others)).to(x)
 
 
 def _pilot(path: Path, how: AIS, y: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -274,15 +300,6 @@ def _spread(values: Tensor) -> float:
 def _running_mean(values: np.ndarray[Any, Any], width: int = 9) -> np.ndarray[Any, Any]:
     padded = np.pad(values, width // 2, mode="edge")
     return np.convolve(padded, np.full(width, 1 / width), mode="valid")
-
-
-def _settle(path: Path, how: AIS, y: Tensor, h: Tensor, generator: torch.Generator) -> Tensor:
-    """Transitions at the model itself."""
-    one, kernel = y.new_ones(()), how.kernel
-    state = kernel.init(path.field(one), y)
-    for noise in zip(*kernel.draw(how.settling, y, generator), strict=True):
-        state, _ = kernel.step(path.field(one), state, noise, h.to(y), Coordinates())
-    return state[0]
 
 
 def _anneal(
@@ -339,11 +356,16 @@ def _chunk(
 def _bracket(forward: Tensor, reverse: Tensor, log_z0: float) -> LogZ:
     up, ess_up, error_up = _log_mean(forward)
     down, ess_down, error_down = _log_mean(reverse)
-    low, high = up, -down
+    low, high, between = up, -down, _bennett(forward, reverse)
+    ends = [
+        between,
+        *(low - STANDARD_ERRORS * error_up, low + STANDARD_ERRORS * error_up),
+        *(high - STANDARD_ERRORS * error_down, high + STANDARD_ERRORS * error_down),
+    ]
     return LogZ(
-        estimate=log_z0 + _bennett(forward, reverse),
-        low=log_z0 + min(low - STANDARD_ERRORS * error_up, high - STANDARD_ERRORS * error_down),
-        high=log_z0 + max(low + STANDARD_ERRORS * error_up, high + STANDARD_ERRORS * error_down),
+        estimate=log_z0 + between,
+        low=log_z0 + min(ends),
+        high=log_z0 + max(ends),
         forward=log_z0 + low,
         reverse=log_z0 + high,
         ess_forward=ess_up,

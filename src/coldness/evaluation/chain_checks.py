@@ -44,18 +44,15 @@ QUANTILES = (0.1, 0.5, 0.9)
 class Trail:
     """Chains on their way: after `steps`, quantiles of U (K, 3) and energy distance to data (K,).
 
-    The distance is NaN where a chain is not finite: there is none to give.
+    lost: chains that left the finite numbers, themselves or their U. The distance is NaN where
+    there are any: there is none to give.
     """
 
     x: Tensor
     steps: list[int]
     u: list[Tensor]
     distance: list[float]
-
-    @property
-    def lost(self) -> int:
-        """Chains that left the finite numbers."""
-        return int((~self.x.flatten(1).isfinite().all(1)).sum())
+    lost: int = 0
 
     def arrays(self, name: str) -> dict[str, Tensor]:
         return {
@@ -102,7 +99,6 @@ class ChainChecks:
 
     def onwards(self, trail: Trail, steps: int, on_step: Callable[[int], None]) -> Trail:
         """Carries chains on until they have made so many steps, at the last step of a schedule."""
-        trail = Trail(trail.x, list(trail.steps), list(trail.u), list(trail.distance))
         stretch = FIRST_STRETCH
         while trail.steps[-1] < steps and not trail.lost:
             size = min(stretch, steps - trail.steps[-1])
@@ -156,11 +152,14 @@ class ChainChecks:
         """The trail, one note longer."""
         u = potential(self.energy, x)
         at = torch.tensor(QUANTILES, dtype=torch.float64)
-        finite = bool(x.isfinite().all())
-        distance = energy_distance(x.cpu(), self.reference) if finite else float("nan")
+        finite = x.flatten(1).isfinite().all(1).cpu() & u.isfinite()
+        lost = int((~finite).sum())
+        same_number = x[: len(self.reference)].cpu()
+        distance = float("nan") if lost else energy_distance(same_number, self.reference)
         return Trail(
             x,
             [*trail.steps, steps],
             [*trail.u, torch.quantile(u, at)],
             [*trail.distance, distance],
+            lost,
         )

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from coldness.data import HeldOut, KnownDensity
 from coldness.energies import Energy
-from coldness.evaluation.likelihood import SCORED, plain_models, potential
+from coldness.evaluation.likelihood import SCORED, potential
 
 LINE_FINENESS = 10
 """The line gets so many times the points of a side of the plane."""
@@ -79,7 +79,6 @@ def score_on_grid(
         - data.log_scale
         for of, x in parts.items()
     }
-    figures |= plain_models(data)
     figures["log_z"] = log_z
     figures["log_z_error"] = abs(log_z - coarse)
     figures["mass_outside"] = _mass_outside(log_p, side, data.box)

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from coldness.data import Data, HeldOut, KnownDensity
+from coldness.data import HeldOut, KnownDensity
 from coldness.diagnostics.convergence import change, shift
-from coldness.energies import Energy
 from coldness.evaluation.ais import AIS, NotFinite, log_z
 from coldness.evaluation.chain_checks import ChainChecks, Trail
 from coldness.evaluation.density import compare_on_grid, compare_slices, score_on_grid
-from coldness.evaluation.likelihood import of_held_out, of_known, potential
+from coldness.evaluation.likelihood import of_held_out, of_known, plain_models, potential
 from coldness.evaluation.samples import energy_distance, neighbour_share
 from coldness.kernels import worth_compiling
 from coldness.schedules import value_at
@@ -36,6 +35,9 @@ FLOOR_PAIRS = 8
 
 SHARE_FROM_DATA = 10
 """Chains from data make a tenth of the steps of long-run chains, as in the hybrid paper."""
+
+EXAMPLES_FOR_AIS = 4000
+"""Of the data: for the scales of its Gaussian, and as starts of reverse chains."""
 
 Stage = Callable[[str], None]
 Figures = dict[str, float]
@@ -62,8 +64,9 @@ def evaluate(settings: Settings, on_stage: Stage = lambda stage: None) -> tuple[
     x_data = data.reference(how.samples, of_data)
     arrays["x_data"] = x_data
     if how.ais is not None:
-        of_ais = torch.Generator(device).manual_seed(how.seed)
-        figures |= _likelihood(settings.energy, data, x_data.to(device), how.ais, of_ais, on_stage)
+        figures |= _likelihood(settings, x_data, how.ais, on_stage)
+    if isinstance(data, HeldOut):
+        figures |= plain_models(data)
     # Where a grid can be laid, its integrals are exact and take the place of estimates.
     on_grid, grids = _on_grid(settings, on_stage)
     figures, arrays = {**figures, **on_grid}, {**arrays, **grids}
@@ -77,22 +80,20 @@ def evaluate(settings: Settings, on_stage: Stage = lambda stage: None) -> tuple[
     return figures, arrays
 
 
-def _likelihood(
-    energy: Energy,
-    data: Data,
-    x_data: Tensor,
-    how: AIS,
-    generator: torch.Generator,
-    on_stage: Stage,
-) -> Figures:
+def _likelihood(settings: Settings, x_data: Tensor, how: AIS, on_stage: Stage) -> Figures:
     """log Z, log-likelihood and KL as brackets; one figure that says so where AIS failed."""
+    energy, data = settings.energy, settings.data
+    device = next(energy.parameters(), torch.empty(0)).device
+    of_data, of_chains = generators(settings.evaluation.seed + 1, device)
+    x = data.sample(EXAMPLES_FOR_AIS, of_data).to(device)
+    compiled = False if settings.compile == "never" else None
     try:
-        z = log_z(energy, x_data, generator, how, on_stage)
+        z = log_z(energy, x, of_chains, how, on_stage, compiled)
     except NotFinite:
         return {"log_z_failed": 1.0}
     figures = {"log_z": z.estimate, **z.figures()}
     if isinstance(data, KnownDensity):
-        figures |= of_known(energy, data, x_data.cpu(), z)
+        figures |= of_known(energy, data, x_data, z)
     elif isinstance(data, HeldOut):
         figures |= of_held_out(energy, data, z)
     return figures
@@ -152,7 +153,7 @@ def _chains(
     if not short.lost and how.adjusted:
         on_stage(f"chains with the Metropolis test, {data_steps} steps")
         trails["mala"], of_mala = checks.adjusted(short, data_steps)
-        figures |= of_mala
+        figures |= {} if trails["mala"].lost else of_mala
     arrays: Arrays = {}
     for name, trail in trails.items():
         arrays["x_from_data" if name == "data" else f"x_{name}"] = trail.x.cpu()
@@ -179,5 +180,6 @@ def _against_data(
         u_long = potential(settings.energy, long.x)
         arrays["u_long"] = u_long
         figures["u_shift"] = shift(u_long, u_data)
-        figures["u_drift"] = change(long.steps, [float(u[1]) for u in long.u], u_data)
+        if len(long.steps) > 2:  # else there is no note between the start and the end
+            figures["u_drift"] = change(long.steps, [float(u[1]) for u in long.u], u_data)
     return figures, arrays

@@ -28,11 +28,15 @@ SCORED = 20_000
 
 
 def potential(energy: Energy, points: Tensor) -> Tensor:
-    """U in float64 on the CPU, (N,)."""
-    parameter = next(energy.parameters(), torch.empty(0))
+    """U in float64 on the CPU, (N,); computed as the energy's own numbers are."""
+    own: Tensor | None = next(energy.parameters(), None)
+    if own is None:  # an analytic energy: its buffers, not those of its coordinates
+        buffers = energy.named_buffers()
+        own = next((b for name, b in buffers if not name.startswith("coordinates.")), None)
     with torch.no_grad():
         pieces = [
-            energy(part.to(parameter)).double().cpu() for part in points.split(POINTS_AT_ONCE)
+            energy(part if own is None else part.to(own)).double().cpu()
+            for part in points.split(POINTS_AT_ONCE)
         ]
     return torch.cat(pieces)
 
@@ -65,11 +69,11 @@ def of_known(energy: Energy, data: KnownDensity, x: Tensor, z: LogZ) -> dict[str
 
 
 def of_held_out(energy: Energy, data: HeldOut, z: LogZ) -> dict[str, float]:
-    """Log-likelihood of held-out points, beside that of plain models where they are vectors."""
+    """Log-likelihood of held-out points and of training points."""
     figures = log_likelihood(potential(energy, data.test[:SCORED]), z, data.log_scale)
     u_train = potential(energy, data.train[:SCORED])
     figures["log_likelihood_train"] = -float(u_train.mean()) - z.estimate - data.log_scale
-    return {**figures, **plain_models(data)}
+    return figures
 
 
 def plain_models(data: HeldOut) -> dict[str, float]:
@@ -77,9 +81,12 @@ def plain_models(data: HeldOut) -> dict[str, float]:
 
     log_likelihood_gaussian    Gaussian with their moments
     log_likelihood_kde         Gaussian kernels at each, Scott's bandwidth
+
+    None where the training points are fewer than the dimensions, or no vectors: there is no such
+    density then.
     """
     train, test = data.train[:SCORED].double(), data.test[:SCORED].double()
-    if train.dim() != 2:
+    if train.dim() != 2 or len(train) <= train.shape[1]:
         return {}
     x, centres = test.numpy(), train.T.numpy()
     covariance = torch.cov(train.T, correction=0).reshape(len(centres), len(centres))

@@ -1,9 +1,11 @@
 """Do chains generate from noise, and do long ones keep the quality?
 
 Energy distance of samples to data is graded over its floor, that between two independent samples of
-the data. Long chains are asked beside whether they have converged (diagnostics/convergence.py):
-samples that look right and are still on their way, or that the model likes far better than data,
-are right for now only.
+the data. It sees the large scale alone, so that nearest neighbours are asked too: the share of
+samples and data whose nearest neighbour is of their own kind, 1/2 where nothing tells them apart.
+Long chains are asked beside whether they have converged (diagnostics/convergence.py): samples that
+look right and are still on their way, or that the model likes far better than data, are right for
+now only.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import math
 from collections.abc import Mapping
 
 from coldness.diagnostics.convergence import state
-from coldness.report.answers import Answer, Grade, grade, number
+from coldness.report.answers import Answer, Grade, grade, number, worst
 
 FLOOR_YES = 10.0
 """Times the floor. Energy distance is a squared distance: an error three times that of sampling."""
@@ -24,6 +26,13 @@ and a single Gaussian with the data's mean and spread (58) fails."""
 JUDGED_SAMPLES = 4000
 """What the two limits are for. The floor falls as 1 / samples and an error does not: with fewer
 samples, what may be added to the floor shrinks in proportion."""
+
+NEIGHBOURS_YES = 0.6
+"""Share. Whoever calls a point what its nearest neighbour is is then right in less than six of ten
+cases, five being chance."""
+
+NEIGHBOURS_PARTLY = 0.75
+"""Half way from chance to certainty."""
 
 ENOUGH_SAMPLES = 1000
 """With fewer, the floor itself is so high that "yes" would mean little; it becomes "partly"."""
@@ -101,6 +110,10 @@ def _samples(metrics: Mapping[str, float], key: str) -> tuple[Grade, str, str]:
     samples = metrics.get("samples", JUDGED_SAMPLES)
     share = min(1.0, samples / JUDGED_SAMPLES)
     judged = grade(ratio, 1 + (FLOOR_YES - 1) * share, 1 + (FLOOR_PARTLY - 1) * share)
+    told = metrics.get(key.replace("energy_distance", "neighbours"))
+    if told is not None:
+        figure += f"; {told:.0%} of nearest neighbours are of their own kind (50% is chance)"
+        judged = worst(judged, grade(told, NEIGHBOURS_YES, NEIGHBOURS_PARTLY))
     if judged == "yes" and samples < ENOUGH_SAMPLES:
         return (
             "partly",

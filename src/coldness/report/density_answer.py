@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from typing import Literal
 
+from coldness.diagnostics.convergence import state
 from coldness.evaluation.ais import LEAST_ESS, LOOSE
 from coldness.report.answers import Answer, Grade, grade, number, worst
 
@@ -98,9 +99,23 @@ def _estimated(metrics: Metrics) -> Answer:
         )
         return Answer(QUESTION, "not measured", ", ".join(figures), sentence)
     judged: Grade = "yes" if high < KL_YES else "partly" if kl < KL_PARTLY else "no"
+    if judged == "yes" and not _stays(metrics):
+        sentence = (
+            "What was measured of it is right, but long chains do not stay where data is: it may "
+            "have mass elsewhere that neither data nor noise reaches, which no bracket sees."
+        )
+        figures = [f"KL {number(kl)} nats ({between})", *_slice(metrics)]
+        return Answer(QUESTION, "partly", ", ".join(figures), sentence)
     if "slice_tv" in metrics:
         judged = worst(judged, grade(metrics["slice_tv"], TV_YES, TV_PARTLY))
     return _answer(metrics, judged, [f"KL {number(kl)} nats ({between})", *_slice(metrics)])
+
+
+def _stays(metrics: Metrics) -> bool:
+    """Whether long chains have converged to where data is, as far as it was measured."""
+    if metrics.get("lost_chains_long"):
+        return False
+    return state(metrics.get("u_shift", 0.0), metrics.get("u_drift", 0.0)) == "converged"
 
 
 def _answer(metrics: Metrics, judged: Grade, figures: list[str]) -> Answer:

@@ -70,6 +70,9 @@ FIGURES = (
     "acceptance",
     "u_shift",
     "u_drift",
+    "lost_chains_short",
+    "lost_chains_long",
+    "log_z_failed",
 )
 """Of an evaluation, that go into the table."""
 

@@ -14,6 +14,7 @@ In a study also row.json, its row of the table.
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 from collections.abc import Iterator
@@ -52,6 +53,22 @@ OURS = (
 
 class FolderError(ValueError):
     """A folder that must not be written to, or is no run."""
+
+
+def as_json(figures: dict[str, Any]) -> dict[str, Any]:
+    """Figures as JSON can hold them: numbers that are not finite as "nan", "inf" and "-inf"."""
+    return {
+        name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in figures.items()
+    }
+
+
+def from_json(figures: dict[str, Any]) -> dict[str, Any]:
+    """The inverse."""
+    return {
+        name: float(value) if value in ("nan", "inf", "-inf") else value
+        for name, value in figures.items()
+    }
 
 
 @contextmanager
@@ -168,7 +185,7 @@ class RunFolder:
         write_atomically(
             self.path / "evaluation.npz", lambda file: np.savez_compressed(file, **plain)
         )
-        text = json.dumps(figures, indent=2, allow_nan=False) + "\n"
+        text = json.dumps(as_json(figures), indent=2, allow_nan=False) + "\n"
         write_atomically(self.path / "metrics.json", lambda file: file.write(text.encode()))
 
     def metrics(self) -> dict[str, Any]:
@@ -176,7 +193,7 @@ class RunFolder:
         if not path.is_file():
             raise BadFile(f"{self.path} is not evaluated yet: coldness evaluate {self.path}")
         try:
-            figures: dict[str, Any] = json.loads(path.read_text())
+            figures: dict[str, Any] = from_json(json.loads(path.read_text()))
         except json.JSONDecodeError as error:
             raise BadFile(f"{path} is truncated or no JSON") from error
         return figures

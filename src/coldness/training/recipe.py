@@ -226,7 +226,7 @@ def _expand_temperature(recipe: dict[str, Any]) -> None:
     if "coldness" in energy:
         raise RecipeError("give either temperature or energy.coldness, not both")
     energy["coldness"] = float(f"{temperature.coldness:.12g}")
-    for source in recipe.get("sources") or []:
+    for source in [*(recipe.get("sources") or []), *filter(None, [recipe.get("sampler")])]:
         arguments = _with_arguments(source, "kernel")
         kernel = getattr(coldness.kernels, source["kernel"]["class_path"].split(".")[-1], Kernel)
         step_size = kernel.step_for_noise(temperature.noise)

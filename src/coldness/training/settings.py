@@ -122,8 +122,8 @@ class Settings:
             raise ValueError("sources must name at least one stream of negatives")
         if isinstance(self.data_noise, StepNoise):
             self.data_noise.check(self.sources)
-        if self.sampler is not None and self.sampler.adaptation is not None:
-            raise ValueError("the sampler's step is not adapted: only those of sources are")
+        if self.sampler is not None:
+            _check_sampler(self.sampler)
         if self.ema is not None and not 0 < self.ema < 1:
             raise ValueError(f"ema must be between 0 and 1, got {self.ema}")
         if self.clip_gradient is not None and not self.clip_gradient > 0:
@@ -190,6 +190,20 @@ class Settings:
         """Sets PyTorch's number of threads for the whole process."""
         if self.threads is not None:
             torch.set_num_threads(self.threads)
+
+
+def _check_sampler(sampler: Source) -> None:
+    """Refuses what would do nothing in a source that is not trained on."""
+    useless = {
+        "adaptation": sampler.adaptation is not None,
+        "weight": sampler.weight != 1,
+        "count": sampler.count is not None,
+        "beta": sampler.beta is not None,
+        "a bank as its start": sampler.start.has_state,
+    }
+    for name, given in useless.items():
+        if given:
+            raise ValueError(f"the sampler is not trained on: {name} would do nothing in it")
 
 
 def _build(energy: Energy, shape: tuple[int, ...]) -> None:
