@@ -24,6 +24,8 @@ from coldness.report.chain_answers import (
     FLOOR_PARTLY,
     FLOOR_YES,
     JUDGED_SAMPLES,
+    NEIGHBOURS_PARTLY,
+    NEIGHBOURS_YES,
     long,
     short,
 )
@@ -50,7 +52,8 @@ THRESHOLDS = (
     "where all but the first two dimensions are 0, must agree. Where the bracket of log Z is wider "
     "than "
     f"{LOOSE:g} nats, or fewer than {LEAST_ESS:.0%} of the chains count in either direction, the "
-    f"answer is no if even the lower bound is above {KL_PARTLY:g}, else not measured.",
+    f"answer is no if even the lower bound is above {KL_PARTLY:g}, else not measured. Neither side "
+    "sees mass that no chain reaches, so yes becomes partly where long chains have not converged.",
     "Density of your own points, whose true density nobody knows: the mean log-likelihood of "
     "held-out points is compared with that of two plain models of the training points, a Gaussian "
     "and a kernel density estimate with Scott's bandwidth. Yes if it is no more than "
@@ -62,7 +65,10 @@ THRESHOLDS = (
     f"less in proportion with fewer than {JUDGED_SAMPLES} samples, whose floor is higher. The "
     "floor is the energy distance between two independent samples of the data. Energy distance is "
     f"a squared distance, so {FLOOR_YES:g} times the floor is an error about three times that of "
-    f"sampling itself. With fewer than {ENOUGH_SAMPLES} samples, yes becomes partly.",
+    "sampling itself. It sees the large scale alone, so that nearest neighbours must agree: yes "
+    f"where fewer than {NEIGHBOURS_YES:.0%} of samples and data have a nearest neighbour of their "
+    f"own kind, partly below {NEIGHBOURS_PARTLY:.0%}; chance is 50%. With fewer than "
+    f"{ENOUGH_SAMPLES} samples, yes becomes partly.",
     "Long chains: yes becomes partly unless they have converged, which is that their mean U is "
     f"less than {SHIFT:g} standard deviations of the data's U from that of data, and that its "
     f"median moved by less than {CHANGE:g} of them between half way and the end. Oversaturated is "
