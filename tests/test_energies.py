@@ -359,3 +359,16 @@ def test_mlp_is_linear_layers_with_an_activation_between(name: str, function: ob
         h = function(h @ layer.weight.T + layer.bias)  # type: ignore[operator]
     h = h @ linear[-1].weight.T + linear[-1].bias
     torch.testing.assert_close(net(x), h)
+
+
+def test_a_network_with_frequencies_sees_sines_and_cosines_of_each_input() -> None:
+    net = MLP(2, (4,), frequencies=3)
+    seen: list[Tensor] = []
+    net.layers.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
+    x = torch.tensor([[0.3, -1.2]])
+    net(x)
+    (y,) = seen
+    w = torch.cat([x, 2 * x, 4 * x], 1)
+    torch.testing.assert_close(y, torch.cat([x, w.sin(), w.cos()], 1))
+    with pytest.raises(ValueError, match="frequencies must be >= 0"):
+        MLP(2, frequencies=-1)

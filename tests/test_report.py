@@ -699,3 +699,25 @@ def test_the_page_in_a_browser(make_run: MakeRun, tmp_path: Path, several: bool)
         for name, kind in zip(names, kinds, strict=False)
     ]
     check_in_browser(write_report(runs, tmp_path / "r.html").read_text(), (1280, 390), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("share", "answer"), [(0.5, "yes"), (0.599, "yes"), (0.6, "partly"), (0.75, "no"), (1.0, "no")]
+)
+def test_neighbours_must_agree_with_the_energy_distance(share: float, answer: str) -> None:
+    """A Gaussian is at the floor of the energy distance to rings, and is no sample of them."""
+    short = judge({**GOOD, "neighbours_short": share}).answers[1]
+    assert short.answer == answer
+    assert f"{share:.0%} of nearest neighbours" in short.figure
+    assert judge({**GOOD, "neighbours_long": share}).answers[2].answer == answer
+
+
+def test_a_right_bracket_is_no_density_where_long_chains_leave() -> None:
+    """Mass that neither data nor noise reaches is in no bracket."""
+    tight = {"kl": 0.02, "kl_low": 0.0, "kl_high": 0.05, "log_z_low": 0.0, "log_z_high": 0.05}
+    tight |= {"log_z_ess_forward": 0.9, "log_z_ess_reverse": 0.9, "u_shift": 0.1, "u_drift": 0.0}
+    assert judge(tight).answers[0].answer == "yes"
+    for change in ({"u_shift": -0.8}, {"u_drift": 0.4}, {"lost_chains_long": 3}):
+        answer = judge({**tight, **change}).answers[0]
+        assert answer.answer == "partly"
+        assert "mass elsewhere" in answer.sentence

@@ -214,6 +214,22 @@ def test_drops_asks_for_the_factor_between_the_ends() -> None:
     assert holds(rows, check="drops", column="kl", along="beta", factor=11) is False
 
 
+def test_beyond_is_the_opposite_of_within() -> None:
+    rows = [row(0, 3.0, floor=1.0)]
+    assert holds(rows, check="beyond", column="kl", of="floor", factor=3) is False
+    assert holds(rows, check="beyond", column="kl", of="floor", factor=2.9) is True
+    assert holds([row(0, None, floor=1.0)], check="beyond", column="kl", of="floor") is False
+
+
+def test_lost_chains_count_as_infinitely_far() -> None:
+    lost = [{**row(0, 1.0, floor=1.0), "energy_distance_long": None, "lost_chains_long": 7}]
+    asked = {"column": "energy_distance_long", "of": "floor", "factor": 10}
+    assert holds(lost, check="within", **asked) is False
+    assert holds(lost, check="beyond", **asked) is True
+    none = [{**row(0, 1.0, floor=1.0), "energy_distance_long": None}]
+    assert holds(none, check="within", **asked) is None
+
+
 def test_within_compares_two_columns() -> None:
     rows = [row(0, 2.0, floor=1.0), row(0, 4.0, 1, floor=1.0)]
     assert holds(rows, check="within", column="kl", of="floor", factor=3) is True

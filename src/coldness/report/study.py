@@ -47,6 +47,8 @@ COLUMNS = {
     "energy_distance_data": "Energy distance, from data",
     "energy_distance_mala": "Energy distance, Metropolis test",
     "energy_distance_floor": "its floor",
+    "neighbours_short": "Neighbours of own kind, short-run",
+    "neighbours_long": "Neighbours of own kind, long-run",
     "acceptance": "Acceptance of the step",
     "u_shift": "Shift of U",
     "u_drift": "Drift of U",
