@@ -218,7 +218,7 @@ def test_the_doctor_says_what_happens_to_the_step() -> None:
     assert "narrowest local scale" in lines
     for of, norm in (("gradient", "|dE|"), ("energy", "|E|")):
         word = f"{{class_path: InverseNormSteps, init_args: {{of: {of}}}}}"
-        given = settings("rings10d", "--preconditioner=none", f"--sources.0.adaptation={word}")
+        given = settings("rings10d-data", "--sampler=null", f"--sources.0.adaptation={word}")
         lines = "\n".join(temperature_lines(given))
         assert f"divided at every iteration by the mean {norm} of the data" in lines
         assert "narrowest" not in lines

@@ -17,6 +17,7 @@ from coldness.data.points import BadPoints
 from coldness.energies import Energy, Gaussian, ScalarEnergy, Sum
 from coldness.evaluation import compare_on_grid, evaluate
 from coldness.evaluation.density import score_on_grid
+from coldness.evaluation.likelihood import plain_models
 from coldness.nets import MLP
 from coldness.report.verdict import judge
 from coldness.training.recipe import RecipeError, find, resolve
@@ -210,6 +211,7 @@ def test_log_likelihoods_of_the_true_density_are_the_closed_forms(
     path = saved(tmp_path, normal_points())
     raw, data = Points(path, standardise=False), Points(path, standardise=standardise)
     figures, arrays = score_on_grid(Exact(data, raw, 7.0), data, points=400, widening=1.5)
+    figures |= plain_models(data)
     truth = stats.multivariate_normal(MEAN, COVARIANCE)
     train, test = raw.train.double().numpy(), raw.test.double().numpy()
     fit = stats.multivariate_normal(train.mean(0), np.cov(train.T, bias=True))
