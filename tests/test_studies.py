@@ -35,6 +35,8 @@ set:
   evaluation.samples: 50
   evaluation.long_steps: 5
   evaluation.grid: 40
+  evaluation.ais: null
+  evaluation.adjusted: false
   compile: never
 blocks:
   - name: mixture
