@@ -162,20 +162,17 @@ def _chains(
         else:
             figures[f"energy_distance_{name}"] = trail.distance[-1]
             figures[f"neighbours_{name}"] = neighbour_share(trail.x.cpu(), x_data)
-    return _against_data(settings, x_data, long, figures, arrays, trails)
+    of_potentials, potentials = _against_data(settings, x_data, long, from_data)
+    return {**figures, **of_potentials}, {**arrays, **potentials}
 
 
 def _against_data(
-    settings: Settings,
-    x_data: Tensor,
-    long: Trail,
-    figures: Figures,
-    arrays: Arrays,
-    trails: dict[str, Trail],
+    settings: Settings, x_data: Tensor, long: Trail, from_data: Trail
 ) -> tuple[Figures, Arrays]:
     """Potentials of long-run chains beside those of data, and over the steps."""
     u_data = potential(settings.energy, x_data)
-    arrays |= {**trails["long"].arrays("long"), **trails["data"].arrays("data"), "u_data": u_data}
+    figures: Figures = {}
+    arrays = {**long.arrays("long"), **from_data.arrays("data"), "u_data": u_data}
     if not long.lost:
         u_long = potential(settings.energy, long.x)
         arrays["u_long"] = u_long
