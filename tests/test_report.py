@@ -721,3 +721,10 @@ def test_a_right_bracket_is_no_density_where_long_chains_leave() -> None:
         answer = judge({**tight, **change}).answers[0]
         assert answer.answer == "partly"
         assert "mass elsewhere" in answer.sentence
+
+
+def test_any_source_may_be_the_first_of_a_shared_contrast() -> None:
+    """Source 2's plain names are its contrast's; its own figures end in _source_2."""
+    one = np.ones(3)
+    columns = {"d_std_2": 2 * one, "d_2": 8 * one, "d_source_2": 6 * one}
+    assert with_noise(columns)["d_snr_2"] == pytest.approx(3 * one)

@@ -44,6 +44,4 @@ def _is_std(name: str) -> bool:
 
 def _own(columns: Columns, name: str, suffix: str) -> Array | None:
     """The column of one source, not of the contrast that it shares."""
-    if not suffix and f"{name}_source" in columns:
-        return columns[f"{name}_source"]
-    return columns.get(f"{name}{suffix}")
+    return columns.get(f"{name}_source{suffix}", columns.get(f"{name}{suffix}"))
