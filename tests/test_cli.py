@@ -316,8 +316,13 @@ def test_overwrite_replaces_and_resume_continues(
 def test_divergence_has_its_own_exit_code(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert train(tmp_path / "a", "--optimiser.lr=1e30") == 3
-    assert "diverged at iteration" in capsys.readouterr().err
+    assert train(tmp_path / "a", "--optimiser.lr=1e30", "--guard.attempts=2") == 3
+    told = capsys.readouterr().err
+    assert "diverged at iteration" in told and "given up after 2 rollbacks" in told
+    assert "Traceback" not in told
+    # The last good model is there, judged, with a report that says what happened.
+    assert (tmp_path / "a" / "model.safetensors").is_file()
+    assert "rolled back" in (tmp_path / "a" / "report.html").read_text()
 
 
 def start(out: Path, *more: str) -> subprocess.Popen[bytes]:

@@ -189,13 +189,15 @@ def test_the_average_is_the_model_that_is_saved(tmp_path: Path) -> None:
     assert not torch.equal(saved, training.energy.state_dict()["net.layers.0.weight"])
 
 
-def test_divergence_raises_with_its_figures_and_saves_nothing(tmp_path: Path) -> None:
-    training = Training(settings("mixture2d", "--optimiser.lr=1e30", "--checkpoint_every=10"))
+def test_divergence_raises_with_its_figures_and_saves_what_was_good(tmp_path: Path) -> None:
+    words = ["--optimiser.lr=1e30", "--checkpoint_every=10", "--guard.policy=stop"]
+    training = Training(settings("mixture2d", *words))
     with pytest.raises(Diverged, match="not finite") as caught:
         fit(training, tmp_path)
     assert "d" in caught.value.figures
     assert 0 <= caught.value.iteration < 10
-    assert not (tmp_path / "checkpoints" / "last.ckpt").exists()
+    saved = load_checkpoint(tmp_path / "checkpoints" / "last.ckpt")
+    assert saved["iteration"] == 0 and all(w.isfinite().all() for w in saved["energy"].values())
     logged = read_metrics(tmp_path / "metrics.csv")
     assert len(logged["iteration"]) > caught.value.iteration  # the evidence is kept
 

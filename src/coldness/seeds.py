@@ -11,10 +11,11 @@ import torch
 
 
 def generators(
-    seed: int, device: torch.device | str = "cpu"
+    seed: int, device: torch.device | str = "cpu", attempt: int = 0
 ) -> tuple[torch.Generator, torch.Generator]:
-    """Of the data, on the CPU, and of the chains, on the device."""
-    of_data, of_chains = np.random.SeedSequence(seed).generate_state(2, np.uint64).tolist()
+    """Of the data, on the CPU, and of the chains, on the device; others for every attempt."""
+    entropy = [seed, attempt] if attempt else seed
+    of_data, of_chains = np.random.SeedSequence(entropy).generate_state(2, np.uint64).tolist()
     return (
         torch.Generator().manual_seed(of_data >> 1),
         torch.Generator(device).manual_seed(of_chains >> 1),

@@ -6,7 +6,7 @@ from coldness.chains.base import Adaptation, Start
 from coldness.chains.data import DataStart
 from coldness.chains.data_noise import StepNoise
 from coldness.chains.inverse_norm import InverseNormSteps
-from coldness.chains.noise import GaussianNoise, UniformNoise
+from coldness.chains.noise import GaussianNoise, LikeData, UniformNoise
 from coldness.chains.source import Source
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "DataStart",
     "GaussianNoise",
     "InverseNormSteps",
+    "LikeData",
     "Source",
     "Start",
     "StepAdaptation",

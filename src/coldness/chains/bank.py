@@ -24,6 +24,11 @@ from coldness.chains.noise import GaussianNoise
 from coldness.energies.coordinates import Coordinates
 
 
+FAR = 3.0
+"""Chains farther from the middle of the data than this many times its largest half-range are far
+outside: no model of the data has any mass there."""
+
+
 class Bank(Start):
     """A bank of persistent chains.
 
@@ -51,6 +56,8 @@ class Bank(Start):
         self.refresh_batch = refresh_batch
         self.x = torch.empty(0)
         self.age = torch.empty(0, dtype=torch.int64)
+        self.outside = torch.zeros(())
+        self._middle, self._reach = torch.zeros(()), torch.full((), torch.inf)
 
     @property
     def has_state(self) -> bool:
@@ -63,6 +70,8 @@ class Bank(Start):
     def prepare(self, x_data: Tensor, at: Coordinates, generator: torch.Generator) -> None:
         self.x = self.initial.fresh(self.capacity, x_data, at, generator).clone()
         self.age = torch.zeros(self.capacity, dtype=torch.int64, device=x_data.device)
+        low, high = x_data.amin(0), x_data.amax(0)
+        self._middle, self._reach = (low + high) / 2, FAR * (high - low).max() / 2
 
     def fresh(
         self, count: int, x_data: Tensor, at: Coordinates, generator: torch.Generator
@@ -88,10 +97,17 @@ class Bank(Start):
     def put(self, slots: Tensor | None, x_model: Tensor, steps: int) -> None:
         self.x[slots] = x_model
         self.age[slots] += steps
+        far = (x_model - self._middle).abs() > self._reach
+        self.outside = far.flatten(1).any(1).float().mean()
 
     def figures(self) -> dict[str, Tensor]:
+        """Age in steps, and the share of the chains just returned that are far outside of data."""
         age = self.age.float()
-        return {"bank_age_mean": age.mean(), "bank_age_max": age.max()}
+        return {
+            "bank_age_mean": age.mean(),
+            "bank_age_max": age.max(),
+            "bank_outside": self.outside,
+        }
 
     def state_dict(self) -> dict[str, Tensor]:
         return {"x": self.x, "age": self.age}

@@ -2,7 +2,8 @@
 
     x0 = m + L (mean + std xi),  xi ~ N(0, I)        or        x0 = m + L u,  u ~ U(low, high)
 
-m and L are the coordinates of the energy: 0 and the identity unless a preconditioner is used.
+m and L are the coordinates of the energy: 0 and the identity unless a preconditioner is used; for
+`LikeData` the means and scales of the data at hand.
 
 References:
     Learning Non-Convergent Non-Persistent Short-Run MCMC Toward Energy-Based Model
@@ -67,3 +68,26 @@ class UniformNoise(Start):
     ) -> Tensor:
         noise = x_data.new_empty((count, *x_data.shape[1:]))
         return at.unwhiten(noise.uniform_(self.low, self.high, generator=generator))
+
+
+@dataclass(frozen=True)
+class LikeData(Start):
+    """Normal noise with the means and scales of the data, each dimension by itself.
+
+    They are those of the batch that chains are drawn for: nothing has to be known beforehand.
+
+    Args:
+        width: what the scales are multiplied by, > 0.
+    """
+
+    width: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.width > 0:
+            raise ValueError(f"width must be > 0, got {self.width}")
+
+    def fresh(
+        self, count: int, x_data: Tensor, at: Coordinates, generator: torch.Generator
+    ) -> Tensor:
+        noise = x_data.new_empty((count, *x_data.shape[1:])).normal_(generator=generator)
+        return x_data.mean(0) + noise * (self.width * x_data.std(0))

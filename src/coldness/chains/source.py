@@ -26,8 +26,7 @@ from torch import Tensor
 
 from coldness.chains.adaptation import StepAdaptation
 from coldness.chains.base import Adaptation, Start
-from coldness.chains.noise import GaussianNoise
-from coldness.energies import Coordinates
+from coldness.chains.noise import LikeData
 from coldness.energies.base import Energy
 from coldness.kernels import Chains, ConstantSteps, Kernel, StepSchedule, run
 from coldness.schedules import Schedule, value_at
@@ -148,10 +147,8 @@ class Source:
         self, energy: Energy, x_data: Tensor, count: int, generator: torch.Generator
     ) -> Tensor:
         """Where `sample` starts."""
-        start, at = self.start, energy.coordinates
-        if not start.from_noise:
-            start, at = GaussianNoise(), Coordinates.estimate(x_data, "diagonal")
-        return start.fresh(count, x_data, at, generator)
+        start = self.start if self.start.from_noise else LikeData()
+        return start.fresh(count, x_data, energy.coordinates, generator)
 
     def carry_on(
         self,

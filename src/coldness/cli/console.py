@@ -48,6 +48,8 @@ class TrainingBar:
         speed = self._progress.tasks[self._task].speed
         rate = f"{speed:.0f} it/s  " if speed else ""
         figures = f"{rate}d {row['d']:+.3g}  r {row['r']:.3g}  ess {row['weight_ess']:.2f}"
+        if row["attempt"]:
+            figures += f"  rollbacks {row['attempt']:.0f}"
         self._progress.update(self._task, completed=iteration, figures=figures)
 
 

@@ -32,7 +32,7 @@ from coldness.studies.cell import Row, quick, read_cell
 from coldness.studies.claims import Outcome, judge_claims
 from coldness.studies.grid import Grid
 from coldness.studies.study import Cell, file_name
-from coldness.studies.theory import NUMBERS
+from coldness.studies.theory import NUMBERS, ROWS
 from coldness.training.checkpoint import write_atomically
 from coldness.training.folder import FolderError, lock
 from coldness.training.loop import Interrupted
@@ -188,8 +188,10 @@ def _display(grid: Grid) -> Iterator[_Display]:
 
 def _report(study: Study, grid: Grid, out: Path, command: str, short: bool) -> None:
     """Judges the claims, and writes table and page."""
-    rows = grid.table()
     numbers = [] if grid.problems else _numbers(study, grid, out, short)
+    rows = grid.table()
+    if study.numbers in ROWS:
+        rows = ROWS[study.numbers](rows, grid.folder)
     places = [cell.place for cell in grid.cells]
     outcomes = judge_claims(study.claims, rows, places, study.axes)
     columns = dict.fromkeys(key for row in rows for key in row)

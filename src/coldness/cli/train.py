@@ -5,6 +5,11 @@ overridden, in lists by number: --sources.0.steps 50. A paper's pair of drift an
 --temperature.drift and --temperature.noise. `--data.help Rings2D` shows the fields of a part.
 
 Ctrl-C saves the run; the same command with --resume goes on, bit for bit as if it had not stopped.
+
+A guard watches the run. When it goes wrong, it is rolled back to its last good state and goes on
+with milder settings for a while; --guard.policy stop or warn do less. A run that cannot be saved
+ends with its last good model and exit code 3; what was seen and done is in events.jsonl and in the
+report.
 """
 
 from __future__ import annotations
@@ -23,12 +28,12 @@ from coldness.evaluation import evaluate
 from coldness.report import write_report
 from coldness.report.density_answer import likelihood_line
 from coldness.report.verdict import judge
-from coldness.training import Training, fit
+from coldness.training import Diverged, Training, fit
 from coldness.training.checkpoint import load_checkpoint
 from coldness.training.folder import FolderError, RunFolder
 from coldness.training.recipe import RecipeError, Resolved, settings_parser
 
-MAY_CHANGE_ON_RESUME = {"iterations", "checkpoint_every", "tensorboard", "evaluation"}
+MAY_CHANGE_ON_RESUME = {"iterations", "checkpoint_every", "tensorboard", "evaluation", "guard"}
 
 
 def parser() -> ArgumentParser:
@@ -82,11 +87,19 @@ def train(
             training.load_state_dict(load_checkpoint(folder.checkpoint))
         if resume:
             console.print(f"resuming at iteration {training.iteration}")
-        with training_bar(settings.iterations, training.iteration) as bar:
-            fit(training, out, on_block=bar)
+        diverged = None
+        try:
+            with training_bar(settings.iterations, training.iteration) as bar:
+                fit(training, out, on_block=bar)
+        except Diverged as error:  # `training` holds the last good model
+            diverged = error
+            console.print(f"[bold]{error}[/]", markup=True)
         folder.save_model(training.weights())
         settings.load_model_state(training.weights())
-        return finish(folder, training)
+        figures = finish(folder, training)
+        if diverged is not None:
+            raise diverged
+        return figures
 
 
 def finish(folder: RunFolder, training: Training) -> dict[str, float]:

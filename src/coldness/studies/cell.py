@@ -20,6 +20,7 @@ from coldness.schedules import Schedule
 from coldness.studies.study import FIGURES, Cell
 from coldness.training import Training, fit
 from coldness.training.checkpoint import load_checkpoint, write_atomically
+from coldness.training.events import read_events
 from coldness.training.folder import FolderError, RunFolder
 from coldness.training.guard import Diverged
 from coldness.training.recipe import Resolved, find, resolve
@@ -94,6 +95,7 @@ def _train(
     row: Row = {"block": cell.block, "recipe": cell.recipe, **_settings_of(settings)}
     row |= {**cell.levels, "seed": cell.seed, **dict.fromkeys(FIGURES)}
     row |= {"seconds": 0.0, "seconds_per_iteration": None, "diverged_at": None, "run": cell.name}
+    row |= {"detected_at": None, "rollbacks": 0, "actions": ""}
     training = Training(settings)
     if run.checkpoint.exists():
         training.load_state_dict(load_checkpoint(run.checkpoint))
@@ -103,7 +105,8 @@ def _train(
         fit(training, run.path, on_block=lambda t, f: on_progress(t / n, f"d {f['d']:+.3g}"))
     except Diverged as diverged:
         row["diverged_at"] = diverged.iteration
-    else:
+    row |= _guard_of(run)
+    if row["diverged_at"] is None or settings.guard.policy != "warn":
         row["seconds_per_iteration"] = round(training.seconds / n, 6)
         run.save_model(training.weights())
         settings.load_model_state(training.weights())
@@ -120,6 +123,18 @@ def _train(
             run.save_evaluation({**figures, "iterations": n}, arrays)
     row["seconds"] = round(time.perf_counter() - begin, 3)
     return row
+
+
+def _guard_of(run: RunFolder) -> Row:
+    """The guard's first alarm, and what it did."""
+    events = read_events(run.events)
+    seen = [e["iteration"] for e in events if e["event"] in ("warning", "alarm", "stopped")]
+    actions = [e["action"] for e in events if e["event"] == "rollback"]
+    return {
+        "detected_at": seen[0] if seen else None,
+        "rollbacks": len(actions),
+        "actions": "; ".join(actions),
+    }
 
 
 def _settings_of(settings: Settings) -> Row:

@@ -20,7 +20,8 @@ A study is a YAML file:
       - {says: kl falls as beta grows, check: falls, column: kl, along: beta}
     numbers: theory                           figures beside the runs'; see theory.py
 
-Options are those of `coldness train RECIPE --OPTION VALUE`. Like a recipe, a study from elsewhere
+Options are those of `coldness train RECIPE --OPTION VALUE`; the guard of a run warns and does nothing
+else, unless guard.policy is set. Like a recipe, a study from elsewhere
 runs no code: it names options and values, which go the way of the command line, and its runs are
 folders within the study's own, whatever it calls them.
 """
@@ -78,12 +79,16 @@ FIGURES = (
 
 RESERVED = {
     "block", "recipe", "data", "dimension", "negatives", "seed", "run", "seconds",
-    "seconds_per_iteration", "diverged_at", "not_finite", "kl_per_dimension",
+    "seconds_per_iteration", "diverged_at", "detected_at", "rollbacks", "actions", "not_finite",
+    "kl_per_dimension",
     *FIGURES,
 }  # fmt: skip
 """Columns of the table that no axis may be called."""
 
 LONGEST_NAME = 200
+
+UNMENDED: Options = {"guard.policy": "warn"}
+"""Set in every run before all else: a study measures what a method does, also where it fails."""
 
 
 def file_name(text: str) -> str:
@@ -182,7 +187,7 @@ def read_study(study: str) -> Study:
     where = str(path)
     keys = {"title", "paper", "reported", "seeds", "set", "blocks", "claims", "numbers"}
     text = _mapping(text, where, keys)
-    shared = _options(text.get("set"), f"{where}: set")
+    shared = {**UNMENDED, **_options(text.get("set"), f"{where}: set")}
     blocks = [_block(b, shared, path) for b in _list(text.get("blocks"), f"{where}: blocks")]
     seeds = text.get("seeds", 1)
     if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:

@@ -1,4 +1,4 @@
-"""Numbers of the study `beta-theory`: what the appendices derive, measured."""
+"""Numbers of studies beside those of their runs; and of `beta-theory`, what the appendices derive."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from coldness.studies.fixed_point import fixed_point
 from coldness.studies.identities import identities
 from coldness.studies.number import Number
 from coldness.studies.optimisers import optimisers
+from coldness.studies.rescues import guard_numbers, guard_rows
 from coldness.training.folder import RunFolder
 
 
@@ -27,4 +28,8 @@ def theory(
     return [*numbers, *optimisers(quick)]
 
 
-NUMBERS: dict[str, Callable[..., list[Number]]] = {"theory": theory}
+NUMBERS: dict[str, Callable[..., list[Number]]] = {"theory": theory, "guard": guard_numbers}
+"""By what a study's file calls them: from rows, folder of the runs, quick or not, and a display."""
+
+ROWS: dict[str, Callable[..., list[dict[str, Any]]]] = {"guard": guard_rows}
+"""Columns that compare runs with each other, by the same names: from rows and folder."""

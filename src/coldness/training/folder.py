@@ -1,7 +1,8 @@
 """The folder of a run: what is in it, and when it may be written to.
 
 config.yaml         the resolved recipe, with the command that made it
-metrics.csv         figures of every iteration
+metrics.csv         figures of every iteration, also of those that were rolled back
+events.jsonl        what the guard saw and did, where there was anything
 checkpoints/        everything mutable
 model.safetensors   weights of the trained model
 metrics.json        the final evaluation
@@ -41,6 +42,7 @@ MARK = "# a run of coldness"
 OURS = (
     "config.yaml",
     "metrics.csv",
+    "events.jsonl",
     "checkpoints",
     "model.safetensors",
     "metrics.json",
@@ -109,6 +111,10 @@ class RunFolder:
     @property
     def checkpoint(self) -> Path:
         return self.path / "checkpoints" / "last.ckpt"
+
+    @property
+    def events(self) -> Path:
+        return self.path / "events.jsonl"
 
     @property
     def report(self) -> Path:

@@ -16,23 +16,34 @@ from torch import Tensor
 
 Row = dict[str, float]
 
+ATTEMPT = "attempt"
+"""Column with the number of rollbacks so far; rows of all attempts stay in the file."""
+
 
 class MetricsLog:
     """metrics.csv, one row an iteration; and the rows that are not written yet.
 
     Args:
         path: of the CSV file.
-        keep_until: rows from this iteration on, left by a run that was cut off, are dropped.
+        attempt: of the run that goes on.
+        keep_until: rows of this attempt from this iteration on, and of later attempts, left by a
+            run that was cut off, are dropped.
         tensorboard: folder for events; null for none.
     """
 
-    def __init__(self, path: Path, keep_until: int = 0, tensorboard: Path | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        keep_until: int = 0,
+        tensorboard: Path | None = None,
+        attempt: int = 0,
+    ) -> None:
         self.path = path
         self._pending: list[tuple[int, dict[str, Tensor | float]]] = []
         self._columns: list[str] = []
         self._writer = _tensorboard_writer(tensorboard, keep_until) if tensorboard else None
-        if keep_until and path.exists():
-            self._truncate(keep_until)
+        if (keep_until or attempt) and path.exists():
+            self._truncate(attempt, keep_until)
         else:
             path.write_text("")
 
@@ -68,7 +79,7 @@ class MetricsLog:
         for row in rows:
             writer.writerow(
                 [
-                    int(row[name]) if name == "iteration" else f"{row[name]:.7g}"
+                    int(row[name]) if name in ("iteration", ATTEMPT) else f"{row[name]:.7g}"
                     for name in self._columns
                 ]
             )
@@ -83,10 +94,18 @@ class MetricsLog:
         if self._writer is not None:
             self._writer.close()
 
-    def _truncate(self, keep_until: int) -> None:
+    def _truncate(self, attempt: int, keep_until: int) -> None:
         lines = self.path.read_text().splitlines()
-        kept = [line for line in lines[1:] if _iteration(line) < keep_until]
         self._columns = lines[0].split(",") if lines else []
+        counted = ATTEMPT in self._columns
+        place = self._columns.index(ATTEMPT) if counted else 0
+
+        def is_kept(line: str) -> bool:
+            if not counted or (of := _attempt(line, place)) == attempt:
+                return _iteration(line) < keep_until
+            return of < attempt
+
+        kept = [line for line in lines[1:] if is_kept(line)]
         self.path.write_text("".join(line + "\n" for line in lines[:1] + kept))
 
 
@@ -94,6 +113,12 @@ def _iteration(line: str) -> float:
     """Of a row; a row cut off in its first number counts as none."""
     head, comma, _ = line.partition(",")
     return int(head) if comma and head.isdigit() else float("inf")
+
+
+def _attempt(line: str, place: int) -> float:
+    """Of a row; a row cut off before it counts as none."""
+    cells = line.split(",")
+    return float(cells[place]) if len(cells) > place + 1 else float("inf")
 
 
 def _tensorboard_writer(folder: Path, purge_step: int) -> Any:
@@ -106,13 +131,20 @@ def _tensorboard_writer(folder: Path, purge_step: int) -> Any:
     return SummaryWriter(str(folder), purge_step=purge_step or None)
 
 
-def read_metrics(path: Path) -> dict[str, list[float]]:
-    """Columns of metrics.csv."""
+def read_metrics(path: Path, abandoned: bool = False) -> dict[str, list[float]]:
+    """Columns of metrics.csv: of the iterations that led to the model.
+
+    Args:
+        path: of the file.
+        abandoned: also those that the guard rolled back, in the order in which they were made.
+    """
     with path.open() as file:
         reader = csv.reader(file)
         header = next(reader, [])
-        columns: dict[str, list[float]] = {name: [] for name in header}
-        for row in reader:
-            for name, value in zip(header, row, strict=True):
-                columns[name].append(float(value))
-    return columns
+        rows: list[list[float]] = []
+        for cells in reader:
+            row = [float(value) for _, value in zip(header, cells, strict=True)]
+            while rows and not abandoned and rows[-1][0] >= row[0]:
+                rows.pop()
+            rows.append(row)
+    return {name: [row[k] for row in rows] for k, name in enumerate(header)}

@@ -31,8 +31,10 @@ from coldness.schedules import value_at
 from coldness.seeds import generators
 from coldness.training.checkpoint import BadFile, save_checkpoint
 from coldness.training.ema import MovingAverage
-from coldness.training.guard import check
-from coldness.training.log import MetricsLog, Row
+from coldness.training.guard import Diverged
+from coldness.training.log import ATTEMPT, MetricsLog, Row
+from coldness.training.remedies import Relief
+from coldness.training.rescue import Rescue
 from coldness.training.settings import Settings
 
 EXAMPLES_FOR_COORDINATES = 20_000
@@ -58,7 +60,11 @@ class Training:
         fabric = Fabric(accelerator="auto", devices=1)
         self.fabric = fabric
         self.iteration = 0
+        self.attempt = 0
         self.seconds = 0.0
+        self.guard_state: dict[str, Any] | None = None
+        self.relief = Relief()
+        self.sources = settings.sources
         self.data_generator, self.chain_generator = generators(settings.seed, fabric.device)
         self.energy = settings.energy
         x_data = settings.data.sample(EXAMPLES_FOR_COORDINATES, self.data_generator)
@@ -88,24 +94,24 @@ class Training:
     def iterate(self) -> dict[str, Tensor | float]:
         """One update of the network; gives the figures of this iteration."""
         s, t, n = self.settings, self.iteration, self.settings.iterations
-        figures: dict[str, Tensor | float] = {}
+        figures: dict[str, Tensor | float] = {ATTEMPT: self.attempt}
 
         # Data, with noise where asked (Eq. 5A), in the coordinates that kernels move in.
         x_data = s.data.sample(s.batch_size, self.data_generator).to(self.fabric.device)
-        if s.data_noise != 0:
+        if s.data_noise != 0 or self.relief.data_noise:
             noise = torch.empty_like(x_data).normal_(generator=self.chain_generator)
-            x_data = x_data + self.energy.coordinates.push(s.data_noise_at(t) * noise)
+            x_data = x_data + self.energy.coordinates.push(self._data_noise(t) * noise)
 
         # Negatives: chains on (1 - beta) U, from every source.
         negatives = []
-        for k, source in enumerate(s.sources):
-            tempering = s.tempering_of(source, t)
+        for k, source in enumerate(self.sources):
+            tempering = s.tempering_of(source, t, self.relief.beta_of)
             chains = source.draw(
                 self.energy,
                 x_data,
                 self.chain_generator,
                 tempering=tempering,
-                step_scale=value_at(source.step_scale, t, n),
+                step_scale=value_at(source.step_scale, t, n) * self.relief.step_scale(source),
                 compiled=self.compiled[k],
             )
             negatives.append(chains.x)
@@ -119,7 +125,7 @@ class Training:
         u_data, *u_model = self.model(torch.cat([x_data, *negatives])).split(sizes)
         losses = []
         for members in self.contrasts:
-            beta = value_at(s.beta_of(s.sources[members[0]]), t, n)
+            beta = self.relief.beta_of(value_at(s.beta_of(s.sources[members[0]]), t, n))
             weights = [s.sources[k].weight for k in members]
             loss, of_contrast = s.contrast(u_data, [u_model[k] for k in members], beta, weights)
             losses.append(loss / self.energy.coldness)
@@ -133,7 +139,7 @@ class Training:
             loss = loss + torch.stack([term(batch) for term in s.terms]).sum()
 
         # Update.
-        factor = value_at(s.learning_rate, t, n)
+        factor = value_at(s.learning_rate, t, n) * self.relief.rate
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * factor
         for parameter in self.parameters:
@@ -143,7 +149,8 @@ class Training:
         norm = torch.nn.utils.get_total_norm(gradients)
         if s.clip_gradient is not None:
             torch.nn.utils.clip_grads_with_norm_(self.parameters, s.clip_gradient, norm)
-        starved = s.least_grad_scale > 0 and _grad_scale(figures) < s.least_grad_scale
+        least = max(s.least_grad_scale, self.relief.least_grad_scale)
+        starved = least > 0 and _grad_scale(figures) < least
         if not starved:
             self.optimiser.step()
             if self.ema is not None:
@@ -156,10 +163,22 @@ class Training:
             figures["left_out"] = float(starved)
         return figures
 
+    def take(self, relief: Relief) -> None:
+        """Puts relief in force, in place of what was."""
+        self.relief = relief
+        self.sources = [relief.source_of(source) for source in self.settings.sources]
+
+    def reseed(self) -> None:
+        """New random numbers, those of the attempt."""
+        self.data_generator, self.chain_generator = generators(
+            self.settings.seed, self.fabric.device, self.attempt
+        )
+
     def state_dict(self) -> dict[str, Any]:
         """Everything mutable."""
         return {
             "iteration": self.iteration,
+            "attempt": self.attempt,
             "seconds": self.seconds,
             "energy": self.energy.state_dict(),
             "optimiser": self.optimiser.optimizer.state_dict(),
@@ -180,6 +199,8 @@ class Training:
             self.data_generator.set_state(state["data_generator"])
             self.chain_generator.set_state(state["chain_generator"])
             self.iteration, self.seconds = state["iteration"], state["seconds"]
+            self.attempt = state.get("attempt", 0)  # runs of 0.3 had none
+            self.guard_state = state.get("guard")
         except (KeyError, ValueError, RuntimeError, TypeError, AttributeError, IndexError) as error:
             line = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise BadFile(f"the checkpoint does not fit this run's settings ({line})") from error
@@ -191,6 +212,13 @@ class Training:
         with self.ema.in_place():
             return {name: value.clone() for name, value in self.settings.model_state().items()}
 
+    def _data_noise(self, t: int) -> float:
+        own = self.settings.data_noise_at(t)
+        if not self.relief.data_noise:
+            return own
+        steps = [source.final_step(t, self.settings.iterations) for source in self.sources]
+        return max(own, self.relief.data_noise * (2 * max(steps)) ** 0.5)
+
 
 def fit(
     training: Training,
@@ -199,7 +227,8 @@ def fit(
 ) -> None:
     """Iterate to the end, logging to folder/metrics.csv and saving to folder/checkpoints.
 
-    Ctrl-C saves and raises Interrupted. A number that is not finite raises Diverged, unsaved.
+    Ctrl-C saves and raises Interrupted. A run that the guard gives up raises Diverged, with the last
+    good model in `training`, saved.
 
     Args:
         training: the run, fresh or loaded from a checkpoint.
@@ -210,32 +239,43 @@ def fit(
     path = folder / "checkpoints" / "last.ckpt"
     path.parent.mkdir(parents=True, exist_ok=True)
     events = folder / "tensorboard" if s.tensorboard else None
-    metrics = MetricsLog(folder / "metrics.csv", training.iteration, events)
+    metrics = MetricsLog(folder / "metrics.csv", training.iteration, events, training.attempt)
     begin = time.perf_counter() - training.seconds
+    rescue = Rescue(training, folder)
 
-    def settle(save: bool) -> None:
-        rows = metrics.take()
-        metrics.write(rows)
-        check(rows)
+    def save() -> None:
         training.seconds = time.perf_counter() - begin
-        if save:
-            save_checkpoint(path, training.state_dict())
-        if rows:
-            on_block(training.iteration, rows[-1])
+        save_checkpoint(path, {**training.state_dict(), "guard": rescue.state_dict()})
+        rescue.tidy()
 
     with _interruptible() as interrupted:
         try:
             while training.iteration < s.iterations:
                 metrics.add(training.iteration, training.iterate())
-                stop = interrupted()
-                due = stop or training.iteration % s.checkpoint_every == 0
-                if due or training.iteration % ITERATIONS_PER_BLOCK == 0:
-                    settle(save=due)
+                t, stop = training.iteration, interrupted()
+                end = t == s.iterations
+                due = stop or end or t % s.checkpoint_every == 0
+                if not due and t % s.guard.every:
+                    continue
+                rows = metrics.take()
+                rescue.watch.add(rows)
+                metrics.write(rows)
+                # Looks are at fixed iterations, so that a run that was stopped goes on the same;
+                # what is not finite is never saved.
+                rolled_back = False
+                if end or t % s.guard.every == 0 or not rescue.watch.finite:
+                    rolled_back = rescue.look()
+                if due or rolled_back:
+                    save()
+                if rows and (due or t % ITERATIONS_PER_BLOCK == 0):
+                    on_block(training.iteration, rows[-1])
                 if stop:
                     raise Interrupted(
                         f"stopped at iteration {training.iteration} and saved; --resume goes on"
                     )
-            settle(save=True)
+        except Diverged:
+            save()
+            raise
         finally:
             metrics.close()
 

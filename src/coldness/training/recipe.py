@@ -32,12 +32,15 @@ from jsonargparse import ArgumentParser, Namespace
 import coldness.chains
 import coldness.data
 import coldness.energies
+import coldness.faults
 import coldness.kernels
 import coldness.nets
 import coldness.objectives
 import coldness.schedules
+import coldness.training.remedies
 from coldness.energies import DriftNoise
 from coldness.kernels import Kernel
+from coldness.training.guard import Guard
 from coldness.training.settings import Evaluation, Settings
 
 log = logging.getLogger("coldness")
@@ -48,10 +51,12 @@ PACKAGES = (
     coldness.chains,
     coldness.data,
     coldness.energies,
+    coldness.faults,
     coldness.kernels,
     coldness.nets,
     coldness.objectives,
     coldness.schedules,
+    coldness.training.remedies,
 )
 
 
@@ -70,7 +75,8 @@ class Resolved:
 def packaged() -> dict[str, Path]:
     """Names and files of the recipes that come with coldness."""
     folder = Path(str(files("coldness") / "recipes"))
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    paths = [*sorted(folder.glob("*.yaml")), *sorted(folder.glob("failures/*.yaml"))]
+    return {path.relative_to(folder).with_suffix("").as_posix(): path for path in paths}
 
 
 def find(recipe: str) -> Path:
@@ -305,7 +311,7 @@ def nearest(word: str, names: Any) -> str:
 def _names() -> set[str]:
     """Every key and class name that a recipe may hold."""
     parts = [getattr(package, name) for package in PACKAGES for name in dir(package)]
-    classes = [part for part in parts if inspect.isclass(part)] + [Settings, Evaluation]
+    classes = [part for part in parts if inspect.isclass(part)] + [Settings, Evaluation, Guard]
     names = {cls.__name__ for cls in classes}
     for cls in classes:
         names |= set(inspect.signature(cls).parameters)

@@ -20,6 +20,7 @@ from coldness.energies.coordinates import Kind
 from coldness.evaluation.ais import AIS
 from coldness.objectives import Contrast, Term
 from coldness.schedules import Schedule, value_at
+from coldness.training.guard import Guard
 
 Optimiser = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
 
@@ -84,6 +85,7 @@ class Settings:
         threads: of the processor; 1 is fastest for small networks; null for all.
         compile: compile chains: `auto` where a run is long enough to earn it back.
         checkpoint_every: iterations between checkpoints.
+        guard: what watches the run, and what it does when the run goes wrong.
         tensorboard: also write TensorBoard events.
         evaluation: how the model is judged in the end.
     """
@@ -107,6 +109,7 @@ class Settings:
     threads: int | None = 1
     compile: Literal["auto", "always", "never"] = "auto"
     checkpoint_every: int = 1000
+    guard: Guard = field(default_factory=Guard)
     tensorboard: bool = False
     evaluation: Evaluation = field(default_factory=Evaluation)
 
@@ -157,12 +160,14 @@ class Settings:
     def beta_of(self, source: Source) -> float | Schedule:
         return self.contrast.beta if source.beta is None else source.beta
 
-    def tempering_of(self, source: Source, t: int) -> float:
-        """Chains of the source follow this times U at iteration t."""
+    def tempering_of(
+        self, source: Source, t: int, changed: Callable[[float], float] = lambda beta: beta
+    ) -> float:
+        """Chains of the source follow this times U at iteration t, where beta is changed so."""
         own = self.contrast.tempering
         if own is not None:
             return value_at(own, t, self.iterations)
-        return 1 - value_at(self.beta_of(source), t, self.iterations)
+        return 1 - changed(value_at(self.beta_of(source), t, self.iterations))
 
     def data_noise_at(self, t: int) -> float:
         """Standard deviation of the noise on data at iteration t, in the model's coordinates."""

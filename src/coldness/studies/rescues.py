@@ -1,0 +1,144 @@
+"""Numbers of the study `guard`: failures with and without a guard, beside healthy runs.
+
+Every block is one way to fail, with three runs a seed: `healthy` (the cause taken away), `off` (the
+guard only warns) and `rollback`. From their series:
+
+    failure       the block; none for healthy runs
+    guard         off or rollback
+    diverged_at   the onset in the run without guard (diagnostics/onset.py): of the gap, of the
+                  gradient, or of GradScale downwards, whichever is first
+    detected_at   the guard's first alarm
+    recovered     the run went on to its end, and its kl is at most TOLERANCE times baseline_kl
+    baseline_kl   kl of the healthy run
+    actions       what the guard did
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coldness.diagnostics.onset import onset
+from coldness.studies.number import Number, number
+from coldness.training.log import read_metrics
+
+Row = dict[str, Any]
+
+TOLERANCE = 1.2
+DELAY = 50
+"""Iterations between onset and alarm that are allowed."""
+
+RECOVERED = 7 / 8
+"""Share of the failures that must be recovered from."""
+
+
+def guard_rows(rows: Sequence[Mapping[str, Any]], runs: Path) -> list[Row]:
+    """The rows of the grid with the columns above."""
+    result = []
+    for row in rows:
+        level = row.get("guard")
+        healthy = _beside(rows, row, "healthy") if level is not None else row
+        off = _beside(rows, row, "off")
+        new = {**row, "failure": "none", "guard": "rollback", "baseline_kl": None}
+        if healthy is not None:
+            new["baseline_kl"] = healthy["kl"]
+        if level in ("off", "rollback"):
+            new |= {"failure": row["block"], "guard": level}
+            if off is not None and healthy is not None:
+                new["diverged_at"] = _onset(runs / off["run"], runs / healthy["run"])
+        new["recovered"] = _is_recovered(new, ended=row["diverged_at"] is None)
+        result.append(new)
+    return result
+
+
+def guard_numbers(
+    rows: Sequence[Mapping[str, Any]], runs: Path, quick: bool, stage: Callable[[str], None]
+) -> list[Number]:
+    """What the rows come to."""
+    stage("failures")
+    rows = guard_rows(rows, runs)
+    off = [row for row in rows if row["failure"] != "none" and row["guard"] == "off"]
+    guarded = [row for row in rows if row["failure"] != "none" and row["guard"] == "rollback"]
+    healthy = [row for row in rows if row["failure"] == "none"]
+    numbers = []
+    if off:
+        failed = [row for row in off if row["diverged_at"] is not None and not row["recovered"]]
+        numbers.append(_count("Without a guard every failure is one", failed, off, "all", 1.0))
+        late = [row for row in off if not _delay(row) <= DELAY]
+        worst = max((_delay(row) for row in off), default=np.nan)
+        numbers.append(
+            number(
+                f"Every failure is seen within {DELAY} iterations of its onset",
+                "",
+                f"at most {DELAY}",
+                f"at most {worst:g}" + _names(late, "; not "),
+                not late,
+            )
+        )
+        saved = [row for row in guarded if row["recovered"]]
+        claim = f"With rollback, kl is within {TOLERANCE:g} of the healthy run's"
+        numbers.append(_count(claim, saved, guarded, "at least 7 of 8", RECOVERED))
+    alarms = [row for row in healthy if row["detected_at"] is not None]
+    numbers.append(
+        number(
+            "No alarm in healthy runs",
+            "",
+            "none",
+            f"{len(alarms)} in {len(healthy)} runs" + _names(alarms, ": "),
+            not alarms,
+        )
+    )
+    return numbers
+
+
+def _beside(
+    rows: Sequence[Mapping[str, Any]], row: Mapping[str, Any], level: str
+) -> Mapping[str, Any] | None:
+    """The run of the same block and seed with another guard."""
+    same = (
+        r
+        for r in rows
+        if (r["block"], r["seed"], r.get("guard")) == (row["block"], row["seed"], level)
+    )
+    return next(same, None)
+
+
+def _is_recovered(row: Row, ended: bool) -> bool:
+    kl, baseline = row["kl"], row["baseline_kl"]
+    return bool(ended and kl is not None and baseline is not None and kl <= TOLERANCE * baseline)
+
+
+def _onset(run: Path, healthy: Path) -> int | None:
+    """The first of the onsets of gap, gradient and GradScale."""
+    bad, good = (read_metrics(folder / "metrics.csv") for folder in (run, healthy))
+    found = [
+        onset(np.abs(bad["d"]), np.abs(good["d"])),
+        onset(bad["parameter_gradient"], good["parameter_gradient"]),
+        onset(bad["grad_scale"], good["grad_scale"], downwards=True),
+    ]
+    return min((t for t in found if t is not None), default=None)
+
+
+def _delay(row: Mapping[str, Any]) -> float:
+    if row["detected_at"] is None or row["diverged_at"] is None:
+        return np.nan
+    return float(row["detected_at"] - row["diverged_at"])
+
+
+def _count(
+    claim: str,
+    good: Sequence[Mapping[str, Any]],
+    rows: Sequence[Mapping[str, Any]],
+    expected: str,
+    share: float,
+) -> Number:
+    bad = [row for row in rows if row not in good]
+    measured = f"{len(good)} of {len(rows)}" + _names(bad, "; not ")
+    return number(claim, "", expected, measured, len(good) >= share * len(rows))
+
+
+def _names(rows: Sequence[Mapping[str, Any]], before: str) -> str:
+    return before + ", ".join(dict.fromkeys(str(row["block"]) for row in rows)) if rows else ""

@@ -1,0 +1,236 @@
+"""What the guard sees: signs that a run goes wrong, found in the figures of its iterations.
+
+    not_finite   any figure that is no number, or infinite
+    gap          |d|, the largest of all sources, against its own running law (a CUSUM of robust
+                 z-scores; diagnostics/cusum.py says why); and, whatever its law, a gap that stays
+                 above RUNAWAY units and grows: by 2.5 in 30 iterations, or at all in 50
+    gradient     norm of the parameters' gradient and mean norm r of the energy's, in the same way;
+                 they rise fortyfold in healthy runs too, within some hundred iterations, so that
+                 only a factor of e^1.5 counts as a standard deviation
+    saturation   more than SATURATED of a bank's chains lie far outside of the data
+    starvation   GradScale below STARVED: no negative is any match for the data, so that the
+                 objective asks to be ignored, and what is left of the gradient is noise
+
+U is dimensionless, so gaps have natural units. Of D-dimensional Gaussian data under its own model U
+has mean D / 2 above its lowest value and standard deviation sqrt(D / 2). Changes are seen in units of
+the latter; a gap is called running away in units of the former, for what is wrong in every
+dimension adds up.
+
+References:
+    Energy-Based Model Training Objective Robust to Inaccurate SGLD Samples, Appendix M and Fig. 16
+    (the gap as the sign of divergence), Appendix H (starvation).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from coldness.diagnostics.cusum import Cusum
+from coldness.training.remedies import Cause
+
+Row = Mapping[str, float]
+
+RUNAWAY = 100.0
+"""Times D / 2 nats that a gap must stay above to be called running away: a law is not known at the
+beginning, and follows a growth that is slow. Healthy runs in two dimensions stay below 50; persistent
+chains on rings10d, whose scales differ by a factor of 150, come to 90 before they fall."""
+
+GROWTH, GROWTH_TIME, STAY = 2.5, 30, 10
+"""Factor, and iterations in which it must be gained; iterations that the gap must stay above."""
+
+STAY_LONG = 50
+"""Iterations after which a gap that stays above need only not fall."""
+
+STARVED = 0.01
+"""Mean GradScale of STARVED_TIME iterations. Healthy runs have 0.2 and more, also with three
+negatives; a single negative that makes no steps, 0.02 at the least."""
+
+STARVED_TIME = 20
+
+SATURATED = 0.2
+"""Median share of a bank's chains far outside of the data, over as many iterations."""
+
+SMALLEST = 1e-30
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """What was seen.
+
+    Args:
+        cause: which sign.
+        iteration: the row that it was seen in.
+        since: where it began.
+        figure: name of the column.
+        value: in that row.
+        usual: what it was before, where there is a law.
+    """
+
+    cause: Cause
+    iteration: int
+    since: int
+    figure: str
+    value: float
+    usual: float | None = None
+
+    @property
+    def text(self) -> str:
+        """Such as: gap |d| 5.2e+03, usually 12, since iteration 310."""
+        what = {
+            "not_finite": f"{self.figure} is not finite",
+            "gap": f"gap |d| of {self.value:.3g} nats",
+            "gradient": f"{self.figure} of {self.value:.3g}",
+            "saturation": f"{self.value:.0%} of the bank's chains are far outside of the data",
+            "starvation": f"GradScale of {self.value:.2g}: no negative is any match for the data",
+        }[self.cause]
+        usual = "" if self.usual is None else f", usually {self.usual:.3g}"
+        return f"{what}{usual}, since iteration {self.since}"
+
+
+class Watch:
+    """Takes in rows as they come and looks at them when asked.
+
+    Args:
+        dimension: D of the data.
+    """
+
+    def __init__(self, dimension: int) -> None:
+        self.unit = math.sqrt(dimension / 2)
+        self.limit = RUNAWAY * dimension / 2
+        self.unseen: list[dict[str, float]] = []
+        self.gaps: list[float] = []
+        self.scales: list[float] = []
+        self.outside: list[float] = []
+        self.laws = _laws()
+        self.last_row: Row = {}
+        self._columns: dict[str, list[str]] = {}
+
+    def add(self, rows: Sequence[Row]) -> None:
+        self.unseen += [dict(row) for row in rows]
+
+    @property
+    def finite(self) -> bool:
+        """Whether all that has not been looked at is."""
+        return all(math.isfinite(value) for row in self.unseen for value in row.values())
+
+    def look(self) -> Alarm | None:
+        """At all rows since the last look; the first alarm among them."""
+        rows, self.unseen = self.unseen, []
+        if not rows:
+            return None
+        self.last_row = rows[-1]
+        for row in rows:
+            for name, value in row.items():
+                if not math.isfinite(value):
+                    self.last_row = row
+                    t = int(row["iteration"])
+                    return Alarm("not_finite", t, t, name, value)
+        gaps = [max(abs(row[name]) for name in self._named("d", rows)) for row in rows]
+        last = int(rows[-1]["iteration"])
+        self.gaps = [*self.gaps, *gaps][-STAY_LONG:]
+        return (
+            self._left_law("gap", "d", [math.log1p(gap / self.unit) for gap in gaps], gaps, rows)
+            or self._runaway(last)
+            or self._of_column("parameter_gradient", rows)
+            or self._of_column("r", rows)
+            or self._starved(rows, last)
+            or self._saturated(rows, last)
+        )
+
+    def forget(self) -> None:
+        """The laws: after a change of the settings, others hold."""
+        self.gaps, self.scales, self.outside, self.laws = [], [], [], _laws()
+
+    def state_dict(self) -> dict[str, Any]:
+        kept = {name: getattr(self, name) for name in ("unseen", "gaps", "scales", "outside")}
+        return {**kept, "laws": {name: asdict(law) for name, law in self.laws.items()}}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name in ("unseen", "gaps", "scales", "outside"):
+            setattr(self, name, list(state[name]))
+        self.laws = {name: Cusum(**law) for name, law in state["laws"].items()}
+
+    def _of_column(self, name: str, rows: Sequence[Row]) -> Alarm | None:
+        values = self._largest(name, rows)
+        return self._left_law(
+            "gradient", name, [math.log(max(v, SMALLEST)) for v in values], values, rows
+        )
+
+    def _left_law(
+        self,
+        cause: Cause,
+        name: str,
+        x: Sequence[float],
+        values: Sequence[float],
+        rows: Sequence[Row],
+    ) -> Alarm | None:
+        law = self.laws[name]
+        k = law.push(x)
+        if k is None:
+            return None
+        middle = (law.law() or (math.nan, 0.0))[0]
+        usual = math.expm1(middle) * self.unit if cause == "gap" else math.exp(middle)
+        t = int(rows[k]["iteration"])
+        return Alarm(cause, t, t - law.run + 1, name, values[k], usual)
+
+    def _runaway(self, last: int) -> Alarm | None:
+        """A gap that stays high and grows; needs no law."""
+        gaps, limit = self.gaps, self.limit
+        if len(gaps) < GROWTH_TIME + STAY or min(gaps[-STAY:]) < limit:
+            return None
+        recent = gaps[-(GROWTH_TIME + STAY) :]
+        before = float(np.median(recent[:STAY]))
+        if min(gaps[-STAY:]) >= GROWTH * before:
+            return Alarm("gap", last, last - GROWTH_TIME, "d", gaps[-1], before)
+        if len(gaps) < STAY_LONG or min(gaps) < limit:
+            return None
+        before = float(np.median(gaps[:STAY]))
+        if np.median(gaps[-STAY:]) >= before:
+            return Alarm("gap", last, last - STAY_LONG + 1, "d", gaps[-1], before)
+        return None
+
+    def _starved(self, rows: Sequence[Row], last: int) -> Alarm | None:
+        self.scales = [*self.scales, *self._largest("grad_scale", rows)][-STARVED_TIME:]
+        mean = sum(self.scales) / len(self.scales)
+        if len(self.scales) < STARVED_TIME or mean >= STARVED:
+            return None
+        return Alarm("starvation", last, last - STARVED_TIME + 1, "grad_scale", mean)
+
+    def _saturated(self, rows: Sequence[Row], last: int) -> Alarm | None:
+        if not self._named("bank_outside", rows):
+            return None
+        self.outside = [*self.outside, *self._largest("bank_outside", rows)][-STARVED_TIME:]
+        middle = float(np.median(self.outside))
+        if len(self.outside) < STARVED_TIME or middle < SATURATED:
+            return None
+        return Alarm("saturation", last, last - STARVED_TIME + 1, "bank_outside", middle)
+
+
+    def _named(self, name: str, rows: Sequence[Row]) -> list[str]:
+        """Columns of that figure, of all sources; the same for every row of a run."""
+        if name not in self._columns:
+            self._columns[name] = _of_sources(rows[0], name)
+        return self._columns[name]
+
+    def _largest(self, name: str, rows: Sequence[Row]) -> list[float]:
+        names = self._named(name, rows)
+        return [max(row[column] for column in names) for row in rows]
+
+
+def _laws() -> dict[str, Cusum]:
+    return {
+        "d": Cusum(),
+        "parameter_gradient": Cusum(least_spread=1.5),
+        "r": Cusum(least_spread=1.5),
+    }
+
+
+def _of_sources(columns: Iterable[str], name: str) -> list[str]:
+    """name, name_1, name_2 ..., those that are there."""
+    head = f"{name}_"
+    return [c for c in columns if c == name or (c.startswith(head) and c[len(head) :].isdigit())]
