@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from benchmarks import agreement, memory
-from benchmarks.contenders import MODULES, Contender, Missing, load
+from benchmarks.contenders import MODULES, Contender, Missing, load, ours
 from benchmarks.timing import milliseconds
 from benchmarks.toy import BATCH, STEPS, Chain
 
@@ -52,6 +53,7 @@ class Works:
         yield self._time("chain-toy", chains)
         iterations = {name: each.iteration() for name, each in self._contenders.items()}
         yield self._time("iteration-toy", {n: once for n, once in iterations.items() if once})
+        yield self._guard()
         for batch in BATCHES[:-1] if self.quick else BATCHES:
             yield self._time(f"chain-batch-{batch}", self._chains_of(batch, STEPS))
         for steps in LENGTHS[:-1] if self.quick else LENGTHS:
@@ -71,6 +73,14 @@ class Works:
         self.say(f"{work} ...")
         seconds = SECONDS_OF_ROUNDS / 3 if self.quick else SECONDS_OF_ROUNDS
         return _rows(work, "milliseconds", milliseconds(contenders, seconds))
+
+    def _guard(self) -> list[Row]:
+        """An iteration, and what of it is the guard's."""
+        once, guard = ours.watched(tempfile.TemporaryDirectory())
+        for _ in range(200):  # until there is a law to look with
+            once()
+        times = milliseconds({"coldness": once, "guard": guard}, SECONDS_OF_ROUNDS / 3)
+        return _rows("guard-toy", "milliseconds", {**times, "guard": times["guard"] / 100})
 
     def _memory(self, batch: int) -> Iterator[list[Row]]:
         self.say(f"memory at batch {batch}, a process each ...")

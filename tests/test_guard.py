@@ -61,7 +61,8 @@ def test_the_change_is_dated() -> None:
     law = Cusum()
     law.push(noise(300))
     k = law.push([*noise(7, 1), *(6 + v for v in noise(20, 2))])
-    assert k is not None and 7 <= k < 20
+    assert k is not None
+    assert 7 <= k < 20
     assert abs((k - law.run + 1) - 7) <= 1
 
 
@@ -79,9 +80,11 @@ def test_slow_learning_is_no_change_and_the_same_in_a_tenth_of_the_time_is_one()
 def test_a_law_needs_enough_values() -> None:
     law = Cusum()
     law.push(noise(149))
-    assert law.law() is None and law.push(10 * [1e6]) is None
+    assert law.law() is None
+    assert law.push(10 * [1e6]) is None
     middle, spread = Cusum(values=[*noise(550, 3)]).law() or (math.nan, math.nan)
-    assert abs(middle) < 0.2 and abs(spread - 1) < 0.2
+    assert abs(middle) < 0.2
+    assert abs(spread - 1) < 0.2
 
 
 # What is seen.
@@ -132,7 +135,8 @@ def test_a_healthy_run_raises_no_alarm() -> None:
 )
 def test_every_cause_is_seen_soon_and_dated(cause: str, figures: dict[str, Any]) -> None:
     alarm = watched(rows(600, **figures))
-    assert alarm is not None and alarm.cause == cause
+    assert alarm is not None
+    assert alarm.cause == cause
     assert 400 <= alarm.iteration <= 440
     assert 380 <= alarm.since <= alarm.iteration
     assert str(alarm.since) in alarm.text
@@ -140,9 +144,13 @@ def test_every_cause_is_seen_soon_and_dated(cause: str, figures: dict[str, Any])
 
 def test_a_gap_that_runs_away_is_seen_before_there_is_a_law() -> None:
     fast = watched(rows(140, d=lambda t: -math.exp(t / 10)))
-    assert fast is not None and fast.cause == "gap" and fast.iteration < 100
+    assert fast is not None
+    assert fast.cause == "gap"
+    assert fast.iteration < 100
     slow = watched(rows(400, d=lambda t: -50 * math.exp(t / 100)))
-    assert slow is not None and slow.cause == "gap" and slow.iteration < 200
+    assert slow is not None
+    assert slow.cause == "gap"
+    assert slow.iteration < 200
 
 
 def test_a_gap_that_falls_from_a_bad_start_is_none() -> None:
@@ -152,7 +160,8 @@ def test_a_gap_that_falls_from_a_bad_start_is_none() -> None:
 def test_a_gap_has_the_size_of_the_data() -> None:
     """What runs away in two dimensions is a beginning in two thousand."""
     growing = rows(60, d=lambda t: -math.exp(t / 10))
-    assert watched(growing) is not None and watched(growing, dimension=2000) is None
+    assert watched(growing) is not None
+    assert watched(growing, dimension=2000) is None
 
 
 def test_one_competitive_negative_in_a_while_is_enough() -> None:
@@ -173,7 +182,8 @@ def test_a_watch_goes_on_where_it_stopped() -> None:
             half.load_state_dict(state)
         if k % 10 == 9:
             seen.append((whole.look(), half.look()))
-    assert any(a is not None for a, _ in seen) and all(a == b for a, b in seen)
+    assert any(a is not None for a, _ in seen)
+    assert all(a == b for a, b in seen)
 
 
 # What is done.
@@ -181,13 +191,16 @@ def test_a_watch_goes_on_where_it_stopped() -> None:
 
 def test_relief_changes_what_it_says() -> None:
     relief = LargerBeta().strengthen(LargerBeta().strengthen(Relief()))
-    assert relief.beta_of(0.0) == 0.75 and relief.beta_of(0.5) == 0.875
+    assert relief.beta_of(0.0) == 0.75
+    assert relief.beta_of(0.5) == 0.875
     assert Relief().beta_of(0.3) == 0.3
     relief = SmallerRate(factor=0.1).strengthen(SmallerRate(factor=0.5).strengthen(relief))
-    assert relief.rate == pytest.approx(0.05) and relief.beta == 2
+    assert relief.rate == pytest.approx(0.05)
+    assert relief.beta == 2
     source = Source(GaussianNoise(), Langevin(0.01), steps=3)
     longer = MoreSteps().strengthen(MoreSteps().strengthen(Relief())).source_of(source)
-    assert longer.steps == 12 and longer.start is source.start
+    assert longer.steps == 12
+    assert longer.start is source.start
     assert MoreSteps().strengthen(Relief()).source_of(replace(source, steps=0)).steps == 10
     assert Relief().source_of(source) is source
 
@@ -224,15 +237,16 @@ def test_every_cause_has_a_remedy(cause: str) -> None:
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:
-    for wrong in (
+    wrongs: list[dict[str, Any]] = [
         {"every": 0},
         {"snapshot_every": 25},
         {"snapshots": 0},
         {"attempts": 0},
         {"ladder": []},
-    ):
+    ]
+    for wrong in wrongs:
         with pytest.raises(ValueError, match=r"guard\."):
-            Guard(**wrong)  # type: ignore[arg-type]
+            Guard(**wrong)
     for make in (
         lambda: SmallerRate(factor=2.0),
         lambda: MoreSteps(factor=1),
@@ -257,11 +271,13 @@ def events(folder: Path) -> list[dict[str, Any]]:
 
 def test_an_accident_is_rolled_back_and_the_run_completes(tmp_path: Path) -> None:
     training = trained(tmp_path, "mixture2d", NAN, *LOOKS)
-    assert training.iteration == 60 and training.attempt == 1
+    assert training.iteration == 60
+    assert training.attempt == 1
     assert all(p.isfinite().all() for p in training.parameters)
     alarm, rollback = events(tmp_path)
     assert (alarm["event"], alarm["cause"], alarm["iteration"]) == ("alarm", "not_finite", 33)
-    assert rollback["event"] == "rollback" and rollback["action"] == "new seed"
+    assert rollback["event"] == "rollback"
+    assert rollback["action"] == "new seed"
     assert "from 35 to 30" in rollback["text"]
 
 
@@ -288,7 +304,8 @@ def test_without_an_alarm_the_guard_changes_nothing(tmp_path: Path) -> None:
         trained(tmp_path / policy, "mixture2d", f"--guard.policy={policy}").weights()
         for policy in ("rollback", "stop", "warn")
     ]
-    assert same(states[0], states[1]) and same(states[0], states[2])
+    assert same(states[0], states[1])
+    assert same(states[0], states[2])
     assert not (tmp_path / "rollback" / "events.jsonl").exists()
 
 
@@ -297,7 +314,8 @@ def test_stop_ends_with_the_last_good_model(tmp_path: Path) -> None:
     training = Training(given)
     with pytest.raises(Diverged, match="iteration 30, the last good") as caught:
         fit(training, tmp_path)
-    assert caught.value.iteration == 33 and caught.value.kept == 30
+    assert caught.value.iteration == 33
+    assert caught.value.kept == 30
     until = trained(tmp_path / "until", "mixture2d", NAN, *LOOKS[:2], "--iterations=30")
     assert not same(training.weights(), until.weights())  # another schedule: 60 iterations
     again = Training(settings("mixture2d", NAN, *LOOKS))
@@ -313,7 +331,8 @@ def test_warn_goes_on(tmp_path: Path) -> None:
     """Starved from the start: said once, and nothing is changed."""
     far = ("--sources.0.start.mean=[-400.0,0.0]", "--optimiser.lr=1e-9")
     training = trained(tmp_path, "mixture2d", *far, *LOOKS, "--guard.policy=warn")
-    assert training.iteration == 60 and training.attempt == 0
+    assert training.iteration == 60
+    assert training.attempt == 0
     (only,) = events(tmp_path)
     assert (only["event"], only["cause"]) == ("warning", "starvation")
 
@@ -343,7 +362,8 @@ def test_relief_is_taken_away_comes_back_and_stays(tmp_path: Path) -> None:
         "for 40 iterations",
         "to the end",
     ]
-    assert training.relief.near == 2.0 and training.attempt == 3
+    assert training.relief.near == 2.0
+    assert training.attempt == 3
 
 
 def test_a_run_that_cannot_be_saved_is_given_up(tmp_path: Path) -> None:
@@ -403,9 +423,11 @@ def test_events_of_a_run_that_was_cut_off_are_dropped(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text('{"iteration": 1}\n{"iteration": 2}\n{"iter')
     assert read_events(path) == [{"iteration": 1}, {"iteration": 2}]
-    assert EventLog(path, keep=1).count == 1 and read_events(path) == [{"iteration": 1}]
+    assert EventLog(path, keep=1).count == 1
+    assert read_events(path) == [{"iteration": 1}]
     EventLog(path)
-    assert not path.exists() and read_events(path) == []
+    assert not path.exists()
+    assert read_events(path) == []
 
 
 # Faults, and when they happened.
@@ -441,7 +463,8 @@ def test_a_lost_start_moves_away() -> None:
     x = torch.zeros(100, 2)
     start = LostStart(at=1, mean=(50.0, 50.0), later_std=0.1)
     places = [float(start.draw(100, x, Coordinates(), generator)[0].mean()) for _ in range(3)]
-    assert abs(places[0]) < 1 and places[1:] == pytest.approx([50, 50], abs=0.1)
+    assert abs(places[0]) < 1
+    assert places[1:] == pytest.approx([50, 50], abs=0.1)
 
 
 def test_onset_is_where_the_series_leaves_for_good() -> None:

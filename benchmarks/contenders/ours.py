@@ -25,9 +25,9 @@ from coldness.energies import ScalarEnergy
 from coldness.kernels import Langevin
 from coldness.nets import MLP
 from coldness.training import Settings, Training
-from coldness.training.guard import check
-from coldness.training.log import MetricsLog
-from coldness.training.loop import ITERATIONS_PER_BLOCK
+from coldness.training.guard import Guard
+from coldness.training.log import MetricsLog, Row
+from coldness.training.rescue import Rescue
 
 
 def _energy() -> ScalarEnergy:
@@ -51,7 +51,12 @@ def chain(batch: int, steps: int) -> Chain:
 
 
 def iteration() -> Iteration:
-    """Training.iterate with figures gathered, checked and written to metrics.csv as `fit` does."""
+    """Training.iterate with figures gathered, watched and written to metrics.csv as `fit` does."""
+    return watched(tempfile.TemporaryDirectory())[0]
+
+
+def watched(folder: tempfile.TemporaryDirectory[str]) -> tuple[Iteration, Iteration]:
+    """That, and what the guard does of it in a hundred iterations: looks and a snapshot."""
     settings = Settings(
         data=Mixture2D(),
         energy=_energy(),
@@ -60,17 +65,31 @@ def iteration() -> Iteration:
         batch_size=BATCH,
         threads=torch.get_num_threads(),
         compile="always",
+        guard=Guard(policy="warn"),
     )
     training = Training(settings)
-    folder = tempfile.TemporaryDirectory()
-    metrics = MetricsLog(Path(folder.name) / "metrics.csv")
+    path = Path(folder.name)
+    (path / "checkpoints").mkdir()
+    metrics, rescue = MetricsLog(path / "metrics.csv"), Rescue(training, path)
+    every = settings.guard.every
+    last: list[Row] = []
 
     def once() -> object:
+        nonlocal last
+        assert folder.name  # which is there for as long as this is
         metrics.add(training.iteration, training.iterate())
-        if training.iteration % ITERATIONS_PER_BLOCK == 0:
-            rows = metrics.take()
-            check(rows)
-            metrics.write(rows)
-        return folder  # lives as long as this function
+        if training.iteration % every == 0:
+            last = metrics.take()
+            rescue.watch.add(last)
+            metrics.write(last)
+            rescue.look()
+        return training.iteration
 
-    return once
+    def guard() -> object:
+        for _ in range(100 // every):
+            rescue.watch.add(last)
+            rescue.watch.look()
+        rescue.take()
+        return rescue
+
+    return once, guard

@@ -7,10 +7,10 @@ with median and median absolute deviation over a window of values that ends `lag
 is where C last left 0: the estimate of when the change began.
 
 Why this and not a threshold. The law of a gap or a gradient norm is not known beforehand, differs
-between models by orders of magnitude, has heavy tails, and moves slowly while a model learns. So the
-reference is the figure's own recent past, by medians, which a few wild values do not move; the lag
-keeps the beginning of a change out of its own reference; the cap and the sum let one wild batch
-pass, and not several in a row; a drift too slow for a single z to be large adds up. Of figures on a
+between models by orders of magnitude, has heavy tails, and moves slowly while a model learns. So
+the reference is the figure's own recent past, by medians, which a few wild values do not move; the
+lag keeps the beginning of a change out of its own reference; the cap and the sum let one wild batch
+pass, and not several in a row; a rise too small for a single z to be large adds up. Of figures on a
 logarithmic scale the least spread is a factor: what stays within it is no change at all.
 
 References:
@@ -42,6 +42,7 @@ class Cusum:
         slack: z-score that counts as nothing; 3 is one in 700 for a normal law.
         cap: largest z-score that counts.
         limit: of the sum; with the defaults at least five values in a row.
+        renew: new values after which the law is taken anew.
     """
 
     window: int = 500
@@ -51,18 +52,23 @@ class Cusum:
     slack: float = 3.0
     cap: float = 8.0
     limit: float = 20.0
+    renew: int = 50
     values: list[float] = field(default_factory=list)
+    reference: tuple[float, float] | None = None
+    fresh: int = 0
     total: float = 0.0
     run: int = 0
 
     def push(self, x: Sequence[float]) -> int | None:
         """Takes new values in; gives the index of the first that raises an alarm."""
-        law = self.law()
+        if self.reference is None or self.fresh >= self.renew:
+            self.reference, self.fresh = self.law(), 0
         self.values += x
+        self.fresh += len(x)
         del self.values[: -(self.window + self.lag)]
-        if law is None:
+        if self.reference is None:
             return None
-        middle, spread = law
+        middle, spread = self.reference
         for k, value in enumerate(x):
             z = min((value - middle) / spread, self.cap)
             self.total = max(0.0, self.total + z - self.slack)
@@ -73,9 +79,9 @@ class Cusum:
 
     def law(self) -> tuple[float, float] | None:
         """Median and spread of the reference, or None while there are too few values."""
-        reference = np.asarray(self.values[: -self.lag] if self.lag else self.values)
-        if len(reference) < self.least:
+        if len(self.values) - self.lag < self.least:
             return None
+        reference = np.asarray(self.values[: -self.lag] if self.lag else self.values)
         middle = float(np.median(reference))
         spread = NORMAL * float(np.median(np.abs(reference - middle)))
         return middle, max(spread, self.least_spread)

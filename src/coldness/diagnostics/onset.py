@@ -2,8 +2,8 @@
 
 The onset of a figure is the first iteration from which it stays, for LASTS iterations or to the end
 of the series, outside of all that it does in the healthy run, by a factor MARGIN. A running median
-over WIDTH iterations takes single outliers away, of both series; the first WARM_UP iterations of the
-healthy run, in which its first chains come in, do not count. What is not finite is outside.
+over WIDTH iterations takes single outliers away, of both series; the first WARM_UP iterations of
+the healthy run, in which its first chains come in, do not count. What is not finite is outside.
 
 This uses what no guard has, the whole series and a healthy run beside it, and so can say how late a
 guard was.

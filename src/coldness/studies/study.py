@@ -20,10 +20,10 @@ A study is a YAML file:
       - {says: kl falls as beta grows, check: falls, column: kl, along: beta}
     numbers: theory                           figures beside the runs'; see theory.py
 
-Options are those of `coldness train RECIPE --OPTION VALUE`; the guard of a run warns and does nothing
-else, unless guard.policy is set. Like a recipe, a study from elsewhere
-runs no code: it names options and values, which go the way of the command line, and its runs are
-folders within the study's own, whatever it calls them.
+Options are those of `coldness train RECIPE --OPTION VALUE`; the guard of a run warns and does
+nothing else, unless guard.policy is set. Like a recipe, a study from elsewhere runs no code: it
+names options and values, which go the way of the command line, and its runs are folders within the
+study's own, whatever it calls them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers of studies beside those of their runs; and of `beta-theory`, what the appendices derive."""
+"""Numbers of studies beside those of their runs; here `beta-theory`, what appendices derive."""
 
 from __future__ import annotations
 

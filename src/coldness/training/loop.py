@@ -227,8 +227,8 @@ def fit(
 ) -> None:
     """Iterate to the end, logging to folder/metrics.csv and saving to folder/checkpoints.
 
-    Ctrl-C saves and raises Interrupted. A run that the guard gives up raises Diverged, with the last
-    good model in `training`, saved.
+    Ctrl-C saves and raises Interrupted. A run that the guard gives up raises Diverged, with the
+    last good model in `training`, saved.
 
     Args:
         training: the run, fresh or loaded from a checkpoint.

@@ -9,10 +9,11 @@ ladder, and every second one goes one snapshot further back.
 from __future__ import annotations
 
 import math
-from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
 
 from coldness.training.checkpoint import load_checkpoint, save_checkpoint
 from coldness.training.events import EventLog
@@ -74,7 +75,7 @@ class Rescue:
             self._load(kept)
         self.events = EventLog(folder / "events.jsonl", 0 if kept is None else kept["events"])
         if not self.snapshots:
-            self._take()
+            self.take()
 
     def look(self) -> bool:
         """At what was logged since the last look; whether the run was rolled back."""
@@ -85,7 +86,7 @@ class Rescue:
         if self.spell and self.spell.relaxed is None and t >= self.spell.until:
             self._relax(self.spell)
         if t % self.how.snapshot_every == 0:
-            self._take()
+            self.take()
         return False
 
     def state_dict(self) -> dict[str, Any]:
@@ -122,8 +123,9 @@ class Rescue:
     def _path(self, snapshot: dict[str, Any]) -> Path:
         return self.folder / f"good-{snapshot['attempt']}-{snapshot['iteration']}.ckpt"
 
-    def _take(self) -> None:
-        self.snapshots.append(deepcopy(self.training.state_dict()))
+    def take(self) -> None:
+        """A snapshot."""
+        self.snapshots.append(_copy(self.training.state_dict()))
         del self.snapshots[: -self.how.snapshots]
 
     def _act(self, alarm: Alarm) -> bool:
@@ -176,10 +178,8 @@ class Rescue:
     def _spell(self, alarm: Alarm) -> Spell:
         """The one that the alarm belongs to."""
         spell = self.spell
-        over = (
-            spell is None
-            or spell.relaxed is not None
-            and alarm.since > spell.relaxed + spell.cool_down
+        over = spell is None or (
+            spell.relaxed is not None and alarm.since > spell.relaxed + spell.cool_down
         )
         if spell is None or over:
             spell = self.spell = Spell(alarm.cause)
@@ -200,7 +200,7 @@ class Rescue:
         before = before or self.snapshots[:1]
         chosen = before[max(0, len(before) - 1 - further)]
         attempt, seconds = self.training.attempt, self.training.seconds
-        self.training.load_state_dict(deepcopy(chosen))
+        self.training.load_state_dict(_copy(chosen))
         self.training.attempt, self.training.seconds = attempt, seconds
         self.snapshots = [s for s in self.snapshots if s["iteration"] <= chosen["iteration"]]
         return int(chosen["iteration"])
@@ -238,3 +238,14 @@ class Rescue:
                 **more,
             }
         )
+
+
+def _copy(state: Any) -> Any:
+    """Of nested states; many times as fast as deepcopy, which keeps track of what is shared."""
+    if isinstance(state, Tensor):
+        return state.detach().clone()
+    if isinstance(state, dict):
+        return {name: _copy(value) for name, value in state.items()}
+    if isinstance(state, list | tuple):
+        return type(state)(_copy(value) for value in state)
+    return state

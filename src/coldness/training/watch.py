@@ -12,8 +12,8 @@
                  objective asks to be ignored, and what is left of the gradient is noise
 
 U is dimensionless, so gaps have natural units. Of D-dimensional Gaussian data under its own model U
-has mean D / 2 above its lowest value and standard deviation sqrt(D / 2). Changes are seen in units of
-the latter; a gap is called running away in units of the former, for what is wrong in every
+has mean D / 2 above its lowest value and standard deviation sqrt(D / 2). Changes are seen in units
+of the latter; a gap is called running away in units of the former, for what is wrong in every
 dimension adds up.
 
 References:
@@ -37,8 +37,8 @@ Row = Mapping[str, float]
 
 RUNAWAY = 100.0
 """Times D / 2 nats that a gap must stay above to be called running away: a law is not known at the
-beginning, and follows a growth that is slow. Healthy runs in two dimensions stay below 50; persistent
-chains on rings10d, whose scales differ by a factor of 150, come to 90 before they fall."""
+beginning, and follows a growth that is slow. Healthy runs in two dimensions stay below 50;
+persistent chains on rings10d, whose scales differ by a factor of 150, come to 90 before they fall."""
 
 GROWTH, GROWTH_TIME, STAY = 2.5, 30, 10
 """Factor, and iterations in which it must be gained; iterations that the gap must stay above."""
@@ -153,7 +153,7 @@ class Watch:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name in ("unseen", "gaps", "scales", "outside"):
             setattr(self, name, list(state[name]))
-        self.laws = {name: Cusum(**law) for name, law in state["laws"].items()}
+        self.laws = {name: _restored(law) for name, law in state["laws"].items()}
 
     def _of_column(self, name: str, rows: Sequence[Row]) -> Alarm | None:
         values = self._largest(name, rows)
@@ -173,7 +173,7 @@ class Watch:
         k = law.push(x)
         if k is None:
             return None
-        middle = (law.law() or (math.nan, 0.0))[0]
+        middle = (law.reference or (math.nan, 0.0))[0]
         usual = math.expm1(middle) * self.unit if cause == "gap" else math.exp(middle)
         t = int(rows[k]["iteration"])
         return Alarm(cause, t, t - law.run + 1, name, values[k], usual)
@@ -210,7 +210,6 @@ class Watch:
             return None
         return Alarm("saturation", last, last - STARVED_TIME + 1, "bank_outside", middle)
 
-
     def _named(self, name: str, rows: Sequence[Row]) -> list[str]:
         """Columns of that figure, of all sources; the same for every row of a run."""
         if name not in self._columns:
@@ -228,6 +227,11 @@ def _laws() -> dict[str, Cusum]:
         "parameter_gradient": Cusum(least_spread=1.5),
         "r": Cusum(least_spread=1.5),
     }
+
+
+def _restored(law: dict[str, Any]) -> Cusum:
+    reference = law["reference"]
+    return Cusum(**{**law, "reference": None if reference is None else tuple(reference)})
 
 
 def _of_sources(columns: Iterable[str], name: str) -> list[str]:
