@@ -38,7 +38,7 @@ Row = Mapping[str, float]
 RUNAWAY = 100.0
 """Times D / 2 nats that a gap must stay above to be called running away: a law is not known at the
 beginning, and follows a growth that is slow. Healthy runs in two dimensions stay below 50;
-persistent chains on rings10d, whose scales differ by a factor of 150, come to 90 before they fall."""
+persistent chains on rings10d, whose scales differ by a factor of 150, come to 90 and then fall."""
 
 GROWTH, GROWTH_TIME, STAY = 2.5, 30, 10
 """Factor, and iterations in which it must be gained; iterations that the gap must stay above."""
