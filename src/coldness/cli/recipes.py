@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from jsonargparse import ArgumentParser
 
 from coldness.cli.console import output
 from coldness.training.recipe import packaged
+
+
+FAILURES = "failures/"
+
+
+def _first(name: str, path: Path) -> str:
+    """What a recipe is, from its first line."""
+    line = path.read_text().splitlines()[0].removeprefix("# ")
+    return line.removeprefix(name + ": ")
 
 
 def main(words: list[str]) -> int:
@@ -21,7 +32,12 @@ def main(words: list[str]) -> int:
         print(recipes[given.show].read_text(), end="")
         return 0
     for name, path in recipes.items():
-        first = path.read_text().splitlines()[0].removeprefix("# ")
-        output.print(f"[bold]{name:<22}[/] {first.removeprefix(name + ': ')}")
+        if name.startswith(FAILURES):
+            continue
+        output.print(f"[bold]{name:<22}[/] {_first(name, path)}")
+    output.print("\nWays to fail, for the guard and for you to look at:")
+    for name, path in recipes.items():
+        if name.startswith(FAILURES):
+            output.print(f"[bold]{name:<30}[/] {_first(name, path)}")
     output.print("\ncoldness train NAME; `coldness recipes --show NAME > my.yaml` to make your own")
     return 0

@@ -32,6 +32,7 @@ from coldness.studies.cell import Row, quick, read_cell
 from coldness.studies.claims import Outcome, judge_claims
 from coldness.studies.grid import Grid
 from coldness.studies.study import Cell, file_name
+from coldness.studies.rescues import SHOWN
 from coldness.studies.theory import NUMBERS, ROWS
 from coldness.training.checkpoint import write_atomically
 from coldness.training.folder import FolderError, lock
@@ -190,18 +191,23 @@ def _report(study: Study, grid: Grid, out: Path, command: str, short: bool) -> N
     """Judges the claims, and writes table and page."""
     numbers = [] if grid.problems else _numbers(study, grid, out, short)
     rows = grid.table()
-    if study.numbers in ROWS:
-        rows = ROWS[study.numbers](rows, grid.folder)
+    compared = ROWS[study.numbers](rows, grid.folder) if study.numbers in ROWS else rows
     places = [cell.place for cell in grid.cells]
     outcomes = judge_claims(study.claims, rows, places, study.axes)
-    columns = dict.fromkeys(key for row in rows for key in row)
-    _save(out / "table.json", [*rows, *({**columns, **number} for number in numbers)])
+    columns = dict.fromkeys(key for row in compared for key in row)
+    _save(out / "table.json", [*compared, *({**columns, **number} for number in numbers)])
     page = out / "report.html"
     with stages("report") as stage:
         stage("pictures")
-        write_study_report(study, rows, outcomes, numbers, out / "runs", page, command)
+        shown = [] if study.numbers not in ROWS else [_shown(row) for row in compared]
+        write_study_report(study, rows, outcomes, numbers, out / "runs", page, command, shown)
     _print(outcomes, numbers)
     output.print(f"table: {out / 'table.json'}\nreport: {page}", markup=False)
+
+
+def _shown(row: Row) -> Row:
+    """What the page shows of a compared run."""
+    return {name: row.get(name) for name in ("block", *SHOWN)}
 
 
 def _pictures(study: Study, grid: Grid, out: Path) -> None:

@@ -73,6 +73,7 @@ def write_study_report(
     runs: Path,
     out: Path,
     command: str,
+    compared: Sequence[Row] = (),
 ) -> Path:
     """Writes the report on a study, finished or not, to the file `out`.
 
@@ -84,6 +85,7 @@ def write_study_report(
         runs: the folder of run folders.
         out: file to write.
         command: that made it.
+        compared: rows of a table that shows every run, where the study has one.
 
     Raises:
         BadFile: an evaluation is broken, or `out` is a folder.
@@ -99,6 +101,7 @@ def write_study_report(
         summary=summarise(rows, outcomes),
         blocks=[_block(block, rows, runs) for block in study.blocks],
         numbers=[(*BADGES[row["holds"]], row) for row in numbers],
+        compared=compared,
         colour_scale=figures.colour_scale(),
         light=figures.LIGHT.runs,
         dark=figures.DARK.runs,
@@ -127,7 +130,9 @@ def summarise(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> str:
 
 def shown(value: Any) -> str:
     """A figure or a text of a table."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, int | float):
         return str(value)
     return number(value, 4)
 

@@ -27,6 +27,11 @@ from coldness.training.log import read_metrics
 
 Row = dict[str, Any]
 
+SHOWN = (
+    "failure", "guard", "diverged_at", "detected_at", "recovered", "kl", "baseline_kl", "actions",
+)  # fmt: skip
+"""Columns that a report shows of every run."""
+
 TOLERANCE = 1.2
 DELAY = 50
 """Iterations between onset and alarm that are allowed."""
