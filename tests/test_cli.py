@@ -130,7 +130,7 @@ def test_demo(
 
 
 def test_doctor_states_the_temperature(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "mixture2d"]) == 0
+    assert main(["doctor", "mixture2d", *SMALL]) == 0
     text = capsys.readouterr().out
     for wanted in (
         "coldness 800",
@@ -138,12 +138,26 @@ def test_doctor_states_the_temperature(capsys: pytest.CaptureFixture[str]) -> No
         "drift 1 on E",
         "noise 0.05",
         "0.333 of the data",
+        "nothing speaks against training this",
     ):
         assert wanted in text
-    assert main(["doctor", "rings10d", "--preconditioner=none"]) == 0
+    assert main(["doctor", "rings10d-data", "--sources.0.kernel.step_size=0.001", *SMALL]) == 1
     assert "exceeds the data's narrowest scale" in capsys.readouterr().out.replace("\n", " ")
-    assert main(["doctor", "mixture2d", "--contrast.tempering=-1"]) == 0
-    assert "climb" in capsys.readouterr().out
+
+
+def test_doctor_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:
+    """One JSON object, and an exit code that says whether there are warnings."""
+    assert main(["doctor", "mixture2d", "--json", *SMALL]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["recipe"] == "mixture2d"
+    assert found["warnings"] == []
+    assert found["figures"]["narrowest_scale"] == pytest.approx(0.15, rel=0.1)
+    assert main(["doctor", "mixture2d", "--contrast.tempering=-1", "--json", *SMALL]) == 1
+    (warning,) = json.loads(capsys.readouterr().out)["warnings"]
+    assert warning["cause"] == "uphill"
+    assert "climb" in warning["line"]
+    assert main(["doctor", "mixture2d", "--sources.0.start.mean=[0.0, 0.0, 0.0]"]) == 2
+    assert "these settings do not run" in capsys.readouterr().err
 
 
 def test_recipes_can_be_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:

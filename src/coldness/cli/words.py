@@ -37,7 +37,7 @@ def read_recipe(words: list[str], parser: ArgumentParser) -> tuple[Resolved, Nam
 
 def _is_recipe(words: Sequence[str], k: int) -> bool:
     """A word that is no option and no option's value."""
-    flags = {"--resume", "--overwrite", "--allow-imports"}
+    flags = {"--resume", "--overwrite", "--allow-imports", "--json"}
     before = words[k - 1] if k else ""
     value = before.startswith("--") and "=" not in before and before not in flags
     return not words[k].startswith("-") and not value

@@ -1,0 +1,96 @@
+"""Combinations that are known to go wrong, seen in the settings alone: nothing is measured.
+
+    unguided   beta = 0 with chains that do not follow the energy (no steps, or tempering 0):
+               nothing that the network learns moves the negatives, so U falls at the data and
+               rises at them without end (beta paper, Appendix J: lowering U somewhere has to bring
+               chains there)
+    copies     negatives that are the data of the batch themselves: nothing to tell apart
+    uphill     tempering < 0: chains climb the potential
+    variance   tempering + 2 beta <= 0: weights w = exp(-beta U) of samples of exp(-t U) have the
+               second moment integral of exp(-(t + 2 beta) U), which is infinite then; with
+               t = 1 - beta that is beta <= -1
+    bank       slots that are drawn less than twice on average: chains that do not persist
+
+Schedules are looked at at the first and the last iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coldness.chains import Bank, DataStart, Source
+from coldness.doctor.finding import BETA, Finding
+from coldness.schedules import value_at
+from coldness.training.settings import Settings
+
+LEAST_DRAWS = 2.0
+"""A chain that is drawn once has run for one iteration: no longer than one that starts from noise.
+Packaged recipes draw each slot 200 times and more."""
+
+
+def combinations(settings: Settings) -> Iterator[Finding]:
+    """What speaks against the settings as such."""
+    for k, source in enumerate(settings.sources):
+        yield from _of_source(settings, source, f"source {k}")
+
+
+def _of_source(settings: Settings, source: Source, where: str) -> Iterator[Finding]:
+    n = settings.iterations
+    ends = [
+        (settings.tempering_of(source, t), value_at(settings.beta_of(source), t, n))
+        for t in (0, n - 1)
+    ]
+    if source.steps == 0 and isinstance(source.start, DataStart):
+        yield Finding(
+            "copies",
+            where,
+            "chains start at the data and make no step",
+            "negatives are the data themselves, so there is nothing to tell apart",
+            "contrastive divergence needs a step, Hinton 2002",
+            "give it steps",
+        )
+        return
+    if any(beta == 0 and (source.steps == 0 or t == 0) for t, beta in ends):
+        what = "no steps" if source.steps == 0 else "tempering 0"
+        yield Finding(
+            "unguided",
+            where,
+            f"beta = 0 with {what}",
+            "negatives do not follow the energy and are not weighed, so that the gap between them "
+            "and the data grows without end",
+            f"{BETA}, Appendix J",
+            "give it steps, or a beta between 0 and 1",
+        )
+    lowest = min(t for t, _ in ends)
+    if lowest < 0:
+        yield Finding(
+            "uphill",
+            where,
+            f"tempering {lowest:.3g} < 0",
+            "chains climb the potential, away from what the model holds likely",
+            f"{BETA}, Algorithm 1: 1 - beta",
+            "use beta <= 1, or give contrast.tempering > 0",
+        )
+    t, beta = min(ends, key=lambda end: end[0] + 2 * end[1])
+    if beta < 0 and t + 2 * beta <= 0:
+        yield Finding(
+            "variance",
+            where,
+            f"beta {beta:.3g} with tempering {t:.3g}",
+            "weights exp(-beta U) of such samples have no finite variance: a few chains decide",
+            "their second moment is the integral of exp(-(tempering + 2 beta) U)",
+            "use beta > -1",
+        )
+    if isinstance(source.start, Bank):
+        capacity = source.start.capacity
+        draws = n * source.chains_for(settings.batch_size) / capacity
+        if draws < LEAST_DRAWS:
+            yield Finding(
+                "bank",
+                where,
+                f"a bank of {capacity} chains, each drawn {draws:.2g} times in {n} iterations",
+                "chains do not persist: most have run no longer than chains from noise",
+                "Tieleman 2008, section 3",
+                f"use a capacity of {max(1, int(capacity * draws / 20))} or less, or more "
+                "iterations",
+            )

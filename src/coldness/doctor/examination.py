@@ -1,0 +1,154 @@
+"""All that the doctor looks at before training, in the order in which it is shown.
+
+Settings first, then the data, then the untrained energy, then a few iterations of a copy. The
+settings themselves are not changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from coldness.data import Data, HeldOut
+from coldness.doctor.clamp import outside
+from coldness.doctor.combinations import combinations
+from coldness.doctor.finding import Check, Finding
+from coldness.doctor.narrowest import LocalScale, narrowest_scale, share_of_copies
+from coldness.doctor.noise import copied, too_noisy
+from coldness.doctor.reach import EXAMPLES, reach
+from coldness.doctor.start import curvature, drift
+from coldness.doctor.steps import all_sources, known
+from coldness.doctor.temperature import known_scale
+from coldness.doctor.trial import PROBES, fresh_training, run_trial
+from coldness.doctor.updates import cost, numbers, starvation, update_size
+from coldness.energies import Coordinates
+from coldness.training import Training
+from coldness.training.settings import Settings
+
+POINTS_OF_DATA = 2**14
+"""For the narrowest scale: on fewer, rings2d comes out too wide."""
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What was found.
+
+    Args:
+        checks: everything that was looked at.
+    """
+
+    checks: list[Check]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What speaks against training."""
+        return [finding for check in self.checks for finding in check.findings]
+
+    @property
+    def figures(self) -> dict[str, float]:
+        return {name: value for check in self.checks for name, value in check.figures.items()}
+
+
+def examine(
+    settings: Settings, on_stage: Callable[[str], None] = lambda stage: None
+) -> Examination:
+    """Looks at a recipe before training.
+
+    Args:
+        settings: what would be trained; a copy is.
+        on_stage: called with what is under way, for a progress display.
+    """
+    on_stage("data")
+    training = fresh_training(settings)
+    own, energy, device = training.settings, training.energy, training.fabric.device
+    at = energy.coordinates
+    generator = torch.Generator(device).manual_seed(settings.seed)
+    x_data = own.data.sample(EXAMPLES, torch.Generator().manual_seed(settings.seed)).to(device)
+    reached = reach(own, x_data, at, generator)
+    checks = [known_to_go_wrong(own), narrowness(own, at), *outside(own, x_data), *reached]
+
+    on_stage("untrained energy")
+    probes = []
+    for k, source in enumerate(own.sources):
+        if not known(source) and source.adaptation is not None:
+            source.adaptation.before(energy, x_data[: settings.batch_size])
+        x = _met_by_chains(training, k, x_data, generator)
+        probes.append(torch.cat([x_data[:PROBES], x[:PROBES]]))
+        if source.steps:
+            checks += [drift(own, k, energy, x), curvature(own, k, energy, x, generator)]
+
+    on_stage("a few iterations of a copy")
+    trial = run_trial(training, probes)
+    far = any(check.findings for check in reached)
+    checks += [
+        update_size(trial),
+        starvation(own, trial, far),
+        numbers(trial),
+        cost(settings, trial),
+    ]
+    return Examination(checks)
+
+
+def known_to_go_wrong(settings: Settings) -> Check:
+    """Combinations that need no measurement."""
+    findings = tuple(combinations(settings))
+    text = "no combination that is known to go wrong"
+    if findings:
+        text = f"known to go wrong: {', '.join(finding.what for finding in findings)}"
+    return Check("settings", text, {}, findings)
+
+
+def narrowness(settings: Settings, at: Coordinates) -> Check:
+    """The narrowest scale of the data, where it is not known by nearest neighbours."""
+    x = _points(settings.data, settings.seed)
+    copies = share_of_copies(x) if isinstance(settings.data, HeldOut) else 0.0
+    estimate = narrowest_scale(at.whiten(_once(x).to(at.location.device)))
+    scale = known_scale(settings)
+    findings = [
+        *too_noisy(settings, estimate.scale if scale is None else scale),
+        *copied(settings, copies),
+    ]
+    figures = {"narrowest_scale": estimate.scale, "share_of_copies": copies}
+    return Check("data", _text(settings, estimate, scale), figures, tuple(findings))
+
+
+def _text(settings: Settings, estimate: LocalScale, scale: float | None) -> str:
+    text = f"narrowest local scale {estimate.scale:.3g} by nearest neighbours"
+    if not estimate.local:
+        text = f"narrowest coordinate {estimate.scale:.3g} wide (too few neighbours for more)"
+    if scale is not None:
+        text += f", {scale:.3g} by its law"
+    n = settings.iterations
+    noises = [(2 * s.final_step(0, n)) ** 0.5 for _, s in all_sources(settings) if known(s)]
+    return f"{text}; noise of a step up to {max(noises):.3g}" if noises else text
+
+
+def _points(data: Data, seed: int) -> Tensor:
+    """Examples of the data: all that it trains on, where they are few."""
+    if isinstance(data, HeldOut):
+        order = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(seed))
+        return data.train[order[:POINTS_OF_DATA]]
+    return data.sample(POINTS_OF_DATA, torch.Generator().manual_seed(seed))
+
+
+def _once(x: Tensor) -> Tensor:
+    """Each point once, in the order in which they came."""
+    _, inverse = torch.unique(x, dim=0, return_inverse=True)
+    first = torch.full((int(inverse.max()) + 1,), len(x)).scatter_reduce(
+        0, inverse, torch.arange(len(x)), "amin"
+    )
+    return x[first.sort().values]
+
+
+def _met_by_chains(
+    training: Training, k: int, x_data: Tensor, generator: torch.Generator
+) -> Tensor:
+    """Where chains of source k start, and where they end, on the untrained energy."""
+    settings, energy = training.settings, training.energy
+    source = settings.sources[k]
+    start = source.start.fresh(PROBES, x_data, energy.coordinates, generator)
+    ends = source.carry_on(energy, start, source.steps, generator)
+    return torch.cat([start, ends.x])

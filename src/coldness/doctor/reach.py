@@ -1,0 +1,125 @@
+"""Whether chains that start from noise can be where the data is.
+
+    cover    distance from a point of the data to the nearest start, against how far chains get
+    arrive   distance from a start to the nearest point of the data, against the same
+
+Distances are those that nine tenths of the points are within, in the coordinates that kernels move
+in; how far chains get is `path_length`. From the first distance that between starts is taken off,
+below which a finite number of them tells nothing.
+
+Data that no chain gets near is never contradicted: with beta = 0 its potential falls without end,
+with weights GradScale goes to 0 or the data there is as good as absent. So a large cover speaks
+against training, with beta = 0 for any source, otherwise where all sources of a contrast have one.
+With beta = 0 each negative counts in full: chains that cannot arrive are pushed up for ever.
+
+Measured on mixture2d and rings2d with beta = 0. Covers of 1.0, 1.7 and 3.4 diverge; packaged
+recipes have 0 to 0.001. Arrives of 4.2 and 13 diverge, 1.3 and 2.6 hold, with a drift of twice the
+noise; packaged recipes with beta = 0 have up to 0.6.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from coldness.doctor.finding import BETA, Check, Finding
+from coldness.doctor.steps import path_length
+from coldness.energies import Coordinates
+from coldness.schedules import value_at
+from coldness.training.settings import Settings
+
+LARGEST_COVER = 0.5
+LARGEST_ARRIVE = 3.0
+QUANTILE = 0.9
+EXAMPLES = 1000
+
+
+def reach(
+    settings: Settings, x_data: Tensor, at: Coordinates, generator: torch.Generator
+) -> list[Check]:
+    """A check for every source whose chains start from noise."""
+    ratios = {
+        k: _ratios(settings, k, x_data, at, generator)
+        for k, source in enumerate(settings.sources)
+        if source.start.from_noise
+    }
+    starved = {k for k, figures in ratios.items() if not figures["cover"] <= LARGEST_COVER}
+    checks = []
+    for k, figures in ratios.items():
+        together = next(group for group in settings.contrasts() if k in group)
+        plain = _plain(settings, k)
+        findings = []
+        if k in starved and (plain or starved.issuperset(together)):
+            findings.append(_far(k, figures, plain))
+        elif plain and settings.sources[k].steps and not figures["arrive"] <= LARGEST_ARRIVE:
+            findings.append(_late(k, figures))
+        text = (
+            f"source {k}: data is {figures['distance']:.3g} from the nearest start, "
+            f"chains get {figures['path']:.3g} far"
+        )
+        named = {f"{name}_{k}": value for name, value in figures.items()}
+        checks.append(Check("reach", text, named, tuple(findings)))
+    return checks
+
+
+def _ratios(
+    settings: Settings, k: int, x_data: Tensor, at: Coordinates, generator: torch.Generator
+) -> dict[str, float]:
+    source = settings.sources[k]
+    x_start = source.start.fresh(len(x_data), x_data, at, generator)
+    data, start = at.whiten(x_data).flatten(1), at.whiten(x_start).flatten(1)
+    path = path_length(settings, source, data.shape[1])
+    apart = torch.cdist(data, start)
+    between = torch.cdist(start, start).fill_diagonal_(math.inf)
+    distance, to_data = _most(apart.amin(1)), _most(apart.amin(0))
+    spacing = _most(between.amin(1))
+    return {
+        "distance": distance,
+        "path": path,
+        "cover": _ratio(max(0.0, distance - spacing), path),
+        "arrive": _ratio(to_data, path),
+    }
+
+
+def _ratio(distance: float, path: float) -> float:
+    if path > 0:
+        return distance / path
+    return math.inf if distance > 0 else 0.0
+
+
+def _most(distances: Tensor) -> float:
+    return float(distances.quantile(QUANTILE))
+
+
+def _plain(settings: Settings, k: int) -> bool:
+    """Whether negatives are not weighed, from first to last."""
+    beta = settings.beta_of(settings.sources[k])
+    return all(value_at(beta, t, settings.iterations) == 0 for t in (0, settings.iterations - 1))
+
+
+def _far(k: int, figures: dict[str, float], plain: bool) -> Finding:
+    why = "its potential falls without end" if plain else "GradScale falls to 0, nothing is learned"
+    return Finding(
+        "reach",
+        f"source {k}",
+        f"a tenth of the data is {figures['distance']:.3g} and more from the nearest start, and "
+        f"chains get {figures['path']:.3g} far",
+        f"nothing contradicts the data there, {why}",
+        f"{BETA}, Appendix K" if plain else f"{BETA}, Appendix H",
+        "start chains where the data is (GaussianNoise of its mean and width, DataStart or a "
+        "Bank), or give them more or larger steps",
+    )
+
+
+def _late(k: int, figures: dict[str, float]) -> Finding:
+    return Finding(
+        "reach",
+        f"source {k}",
+        f"a tenth of the chains start {figures['arrive']:.2g} times as far from the data as they "
+        f"get ({figures['path']:.3g})",
+        "with beta = 0 they count in full, and are pushed up for ever",
+        f"{BETA}, Appendix K",
+        "give them more or larger steps, a narrower start, or a beta between 0 and 1",
+    )

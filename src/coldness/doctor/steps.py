@@ -1,0 +1,62 @@
+"""Steps of a recipe's sources, as Langevin steps h on U whose noise is sqrt(2h)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from coldness.chains import Bank, Source
+from coldness.schedules import value_at
+from coldness.training.settings import Settings
+
+
+def all_sources(settings: Settings) -> Iterator[tuple[str, Source]]:
+    """Sources by what they are called, and the sampler where there is one."""
+    for k, source in enumerate(settings.sources):
+        yield f"source {k}", source
+    if settings.sampler is not None:
+        yield "sampler", settings.sampler
+
+
+def known(source: Source) -> bool:
+    """Whether the first step is known before training."""
+    return source.adaptation is None or source.adaptation.begins_at_own_step
+
+
+def langevin_steps(settings: Settings, source: Source) -> list[float]:
+    """h along a chain of the first iteration, with the scale that its adaptation has by now."""
+    scale = value_at(source.step_scale, 0, settings.iterations)
+    if source.adaptation is not None:
+        scale *= float(source.adaptation.scale)
+    kernel = source.kernel
+    return [
+        replace(kernel, step_size=kernel.step_size * scale * factor).langevin_step
+        for factor in source.step_schedule.factors(max(source.steps, 1)).tolist()
+    ]
+
+
+def path_length(settings: Settings, source: Source, dimensions: int) -> float:
+    """How far a chain's noise can carry it, were all its steps in one direction.
+
+        sum over steps of sqrt(2 h_k D)
+
+    Langevin chains drift by about as much a step as their noise is long, or less: where drift is
+    the larger by far they are gradient descent. So this is also about as far as an energy carries
+    chains that it does not overshoot with. A trajectory of HMC is as long as its leapfrog steps
+    together. Chains of a bank go on until training ends or, on average, their slot is refreshed.
+    """
+    if not source.steps:
+        return 0.0
+    steps = langevin_steps(settings, source)
+    length = sum((2 * h * dimensions) ** 0.5 for h in steps)
+    return length * source.kernel.gradients_per_step * visits(settings, source)
+
+
+def visits(settings: Settings, source: Source) -> float:
+    """How often a chain is carried on, on average: once, unless it persists in a bank."""
+    if not isinstance(source.start, Bank):
+        return 1.0
+    bank, chains = source.start, source.chains_for(settings.batch_size)
+    drawn = settings.iterations * chains / bank.capacity
+    refreshed = bank.refresh + bank.refresh_batch
+    return max(1.0, min(drawn, 1 / refreshed)) if refreshed else max(1.0, drawn)

@@ -1,0 +1,141 @@
+"""What a few iterations of a copy say: learning rate, GradScale, numbers, time and memory.
+
+Where thresholds come from is told in trial.py.
+"""
+
+from __future__ import annotations
+
+import math
+
+from coldness.doctor.finding import BETA, Check, Finding
+from coldness.doctor.trial import ITERATIONS, Trial
+from coldness.kernels import worth_compiling
+from coldness.schedules import value_at
+from coldness.training.settings import Settings
+
+LARGEST_UPDATE = 1.0
+LEAST_GRAD_SCALE = 0.05
+"""Below it `least_grad_scale` is worth setting (docs/gotchas.md)."""
+
+NORMALISING = {
+    *("Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax"),
+    *("NAdam", "RAdam", "RMSprop", "Rprop"),
+}
+"""Optimisers that divide a gradient by its own size."""
+
+
+def update_size(trial: Trial) -> Check:
+    """The learning rate, as what one update does to chains."""
+    k = max(range(len(trial.update)), key=lambda k: _nan_first(trial.update[k]))
+    size = trial.update[k]
+    findings = []
+    if not size <= LARGEST_UPDATE:
+        findings.append(
+            Finding(
+                "learning_rate",
+                "optimiser",
+                f"one update changes the drift of source {k} by {size:.2g} times the noise of a "
+                "step",
+                "updates throw chains further than they can be corrected, and the gap runs away",
+                "measured: mixture2d holds at 0.8 and diverges at 3.7",
+                f"use a learning rate {max(2.0, 5 * size):.0f} times lower",
+            )
+        )
+    text = f"an update changes the drift by {size:.2g} of the noise of a step at most"
+    figures = {f"update_{j}": value for j, value in enumerate(trial.update)}
+    return Check("update", text, figures, tuple(findings))
+
+
+def starvation(settings: Settings, trial: Trial, out_of_reach: bool) -> Check:
+    """GradScale after the trial; and optimisers that would not let it say what it says."""
+    scale = trial.grad_scale
+    findings = []
+    gone = not scale >= LEAST_GRAD_SCALE
+    if gone:
+        findings.append(
+            Finding(
+                "starved",
+                "contrast",
+                f"GradScale is {scale:.2g} after {ITERATIONS} iterations",
+                "no negative is any match for the data, and nothing is learned",
+                f"{BETA}, Eq. 30 and Appendix H",
+                "start chains where the data is, give them more or larger steps, or a lower beta",
+            )
+        )
+    weighed = any(
+        value_at(settings.beta_of(source), 0, settings.iterations) > 0
+        for source in settings.sources
+    )
+    if (
+        weighed
+        and (gone or out_of_reach)
+        and settings.contrast.variant != "no_positive"
+        and trial.optimiser in NORMALISING
+        and settings.least_grad_scale == 0
+    ):
+        findings.append(
+            Finding(
+                "amplified",
+                "optimiser",
+                f"{trial.optimiser} with beta > 0 and negatives that do not reach the data",
+                "it divides vanishing gradients by their own size and makes full steps of noise",
+                f"{BETA}, Appendix H",
+                f"set least_grad_scale to {LEAST_GRAD_SCALE:g}, or use SGD",
+            )
+        )
+    gap = f"gap d = {trial.figures['d']:+.3g} nats, GradScale {scale:.2g}"
+    text = f"after {ITERATIONS} iterations: {gap}"
+    figures = {"d": trial.figures["d"], "grad_scale": scale}
+    return Check("negatives", text, figures, tuple(findings))
+
+
+def numbers(trial: Trial) -> Check:
+    """Whether everything stayed finite."""
+    if trial.not_finite is None:
+        return Check("numbers", f"all finite in {ITERATIONS} iterations")
+    bad = [name for name, value in trial.figures.items() if not math.isfinite(value)]
+    finding = Finding(
+        "not_finite",
+        "training",
+        f"numbers that are not finite from iteration {trial.not_finite} on ({', '.join(bad)})",
+        "the run would end there",
+        "measured",
+        "use a lower learning rate or smaller steps",
+    )
+    return Check("numbers", f"not finite from iteration {trial.not_finite} on", {}, (finding,))
+
+
+def cost(settings: Settings, trial: Trial) -> Check:
+    """Expected time of training, and memory so far."""
+    seconds = settings.iterations * trial.seconds
+    text = f"{duration(seconds)}: {settings.iterations} iterations of {1e3 * trial.seconds:.3g} ms"
+    if _compiles(settings):
+        text += ", uncompiled; chains will be compiled, which took a third to a sixth of that on "
+        text += "packaged recipes"
+    memory = trial.megabytes
+    text += "; evaluation not counted"
+    if math.isfinite(memory):
+        text += f"; {memory:.0f} MB of memory so far"
+    figures = {
+        "seconds_per_iteration": trial.seconds,
+        "seconds": seconds,
+        "megabytes": memory,
+    }
+    return Check("cost", text, figures)
+
+
+def duration(seconds: float) -> str:
+    """As people say it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _compiles(settings: Settings) -> bool:
+    if settings.compile == "auto":
+        return any(worth_compiling(settings.iterations * s.steps) for s in settings.sources)
+    return settings.compile == "always"
+
+
+def _nan_first(value: float) -> float:
+    return math.inf if math.isnan(value) else value
