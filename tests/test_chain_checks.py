@@ -7,15 +7,17 @@ import math
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from coldness.chains import GaussianNoise, Source
 from coldness.diagnostics.convergence import change, shift, state
-from coldness.energies import Energy, Gaussian
+from coldness.diagnostics.mixing import mixing
+from coldness.energies import Energy, Gaussian, GaussianMixture
 from coldness.evaluation import evaluate
-from coldness.evaluation.chain_checks import TARGET, ChainChecks
+from coldness.evaluation.chain_checks import MIXING_DRAWS, TARGET, ChainChecks
 from coldness.kernels import HMC, GeometricSteps, Kernel, Langevin
 from coldness.report.verdict import judge
 from coldness.training.folder import RunFolder
@@ -184,3 +186,44 @@ def test_in_more_dimensions_there_are_slices_and_brackets() -> None:
     area = float(arrays["slice_side"][1] - arrays["slice_side"][0]) ** 2
     assert float(arrays["slice_log_p_model"].exp().sum()) * area == pytest.approx(1.0)
     assert float(arrays["slice_log_p_data"].exp().sum()) * area == pytest.approx(1.0, abs=0.05)
+
+
+def test_chains_that_go_everywhere_mix() -> None:
+    """Langevin on N(0, I) is autoregressive: draws k steps apart are correlated by a^k."""
+    h, apart = 0.05, 10
+    of = checks(standard(), Langevin(h), normal(1000, 2))
+    start = of.from_data(normal(100, 2, seed=4), 1)
+    figures = of.mixing(start, apart * MIXING_DRAWS)
+    rho = (1 - h) ** apart
+    # U is a square: correlated by rho^2, so the coordinates are the worst.
+    assert figures["chain_ess"] == pytest.approx((1 - rho) / (1 + rho), rel=0.2)
+    # Means of half chains of n draws spread by t / n, their draws by 1 - t / n.
+    n, t = MIXING_DRAWS / 2, (1 + rho) / (1 - rho)
+    expected = math.sqrt((n - 1) / n + t / n / (1 - t / n))
+    assert figures["rhat"] == pytest.approx(expected, abs=0.02)
+
+
+def test_chains_in_wells_of_their_own_do_not_mix() -> None:
+    """Two modes 10 standard deviations apart, seen in the coordinate and not in the potential."""
+    modes = GaussianMixture([[-5.0, 0.0], [5.0, 0.0]], std=1.0)
+    of = checks(modes, Langevin(0.05), normal(1000, 2))
+    starts = normal(100, 2, seed=4)
+    starts[::2, 0] += 5
+    starts[1::2, 0] -= 5
+    assert of.mixing(of.from_data(starts, 1), 500)["rhat"] > 1.5
+
+
+def test_effective_sample_size_of_autoregressive_draws() -> None:
+    rng, rho = np.random.default_rng(0), 0.6
+    draws = np.zeros((2, 50, 400))
+    draws[..., 0] = rng.normal(size=(2, 50))
+    for t in range(1, 400):
+        step = rng.normal(size=(2, 50))
+        draws[..., t] = rho * draws[..., t - 1] + math.sqrt(1 - rho**2) * step
+    found = mixing(draws)
+    assert found.ess == pytest.approx((1 - rho) / (1 + rho), rel=0.1)
+    assert found.rhat < 1.01
+    draws[1, 0, 0] = math.nan  # one number that is not finite is not hidden by the rest
+    assert math.isnan(mixing(draws).rhat)
+    with pytest.raises(ValueError, match="draws must be"):
+        mixing(draws[:, :1])

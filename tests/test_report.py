@@ -21,6 +21,7 @@ from coldness.report.density_answer import likelihood_line
 from coldness.report.figures import histogram, sample_density
 from coldness.report.loss_noise import with_noise
 from coldness.report.panels import ENOUGH_FOR_KERNELS
+from coldness.report.training_curves import curves
 from coldness.report.verdict import number
 from coldness.training.checkpoint import BadFile
 
@@ -182,16 +183,17 @@ def make_run(tmp_path: Path) -> MakeRun:
 
 
 def grades(metrics: dict[str, float]) -> list[str]:
-    return [answer.answer for answer in judge(metrics).answers]
+    verdict = judge(metrics)
+    return [verdict[topic].answer for topic in ("density", "samples", "chains")]
 
 
 def test_a_good_model_is_trusted_with_everything() -> None:
     verdict = judge(GOOD)
     assert grades(GOOD) == ["yes", "yes", "yes"]
     assert verdict.summary.startswith("A density you can use and a generator:")
-    assert verdict.answers[0].figure == "KL 0.04 nats, total variation 0.11"
-    assert verdict.answers[1].figure == "energy distance 0.0018, 3 times its floor of 0.0006"
-    assert "Chains of 100 steps" in verdict.answers[1].sentence
+    assert verdict["density"].figure == "KL 0.04 nats, total variation 0.11"
+    assert verdict["samples"].figure == "energy distance 0.0018, 3 times its floor of 0.0006"
+    assert "Chains of 100 steps" in verdict["samples"].sentence
 
 
 @pytest.mark.parametrize(
@@ -264,7 +266,7 @@ def test_missing_figures_are_not_guessed(
 
 
 def test_mass_outside_the_box_is_mentioned() -> None:
-    assert "25% of its mass" in judge(GOOD | {"mass_outside": 0.25}).answers[0].sentence
+    assert "25% of its mass" in judge(GOOD | {"mass_outside": 0.25})["density"].sentence
 
 
 @pytest.mark.parametrize(
@@ -289,7 +291,7 @@ def test_mass_outside_the_box_is_mentioned() -> None:
     ],
 )
 def test_density_from_a_bracket(change: dict[str, float], expected: str) -> None:
-    answer = judge(DEEP | change).answers[0]
+    answer = judge(DEEP | change)["density"]
     assert answer.answer == expected
     assert "total variation on the slice" in answer.figure
     assert ("too loose to say: more evaluation.ais.levels" in answer.sentence) == (
@@ -299,9 +301,9 @@ def test_density_from_a_bracket(change: dict[str, float], expected: str) -> None
 
 def test_brackets_are_shown() -> None:
     figure = "KL 0.07 nats (between 0.03 and 0.09), total variation on the slice 0.12"
-    assert judge(DEEP).answers[0].figure == figure
+    assert judge(DEEP)["density"].figure == figure
     without = {key: value for key, value in DEEP.items() if key != "slice_tv"}
-    assert judge(without).answers[0].figure == "KL 0.07 nats (between 0.03 and 0.09)"
+    assert judge(without)["density"].figure == "KL 0.07 nats (between 0.03 and 0.09)"
 
 
 def test_exact_figures_of_the_plane_need_no_bracket() -> None:
@@ -311,7 +313,7 @@ def test_exact_figures_of_the_plane_need_no_bracket() -> None:
 
 
 def test_a_log_z_that_failed_is_said() -> None:
-    answer = judge({"log_z_failed": 1.0, "slice_tv": 0.1}).answers[0]
+    answer = judge({"log_z_failed": 1.0, "slice_tv": 0.1})["density"]
     assert answer.answer == "not measured"
     assert "not finite" in answer.sentence
     assert answer.figure == "total variation on the slice 0.1"
@@ -333,7 +335,7 @@ def test_a_log_z_that_failed_is_said() -> None:
 def test_held_out_points_in_more_dimensions(
     change: dict[str, float], expected: str, says: str
 ) -> None:
-    answer = judge(OWN | change).answers[0]
+    answer = judge(OWN | change)["density"]
     assert answer.answer == expected
     assert says in answer.sentence
     assert ("between" in answer.figure) == ("log_z_error" not in change)
@@ -341,7 +343,7 @@ def test_held_out_points_in_more_dimensions(
 
 def test_held_out_points_without_plain_models() -> None:
     metrics = {key: value for key, value in OWN.items() if key[-3:] not in ("ian", "kde")}
-    answer = judge(metrics).answers[0]
+    answer = judge(metrics)["density"]
     assert answer.answer == "not measured"
     assert "no plain model" in answer.sentence
 
@@ -360,17 +362,17 @@ def test_held_out_points_without_plain_models() -> None:
 def test_long_chains_must_have_converged(
     shift: float, drift: float, expected: str, says: str
 ) -> None:
-    answer = judge(DEEP | {"u_shift": shift, "u_drift": drift}).answers[2]
+    answer = judge(DEEP | {"u_shift": shift, "u_drift": drift})["chains"]
     assert answer.answer == expected
     assert says in answer.sentence
     assert "accepted with probability 0.93" in answer.sentence
 
 
 def test_convergence_betters_no_grade_and_may_be_missing() -> None:
-    worse = judge(DEEP | {"energy_distance_long": 0.2}).answers[2]
+    worse = judge(DEEP | {"energy_distance_long": 0.2})["chains"]
     assert worse.answer == "no"
     assert "have converged" in worse.sentence
-    sentence = judge(GOOD).answers[2].sentence
+    sentence = judge(GOOD)["chains"].sentence
     assert sentence == "Chains of 2,000 steps still give samples hard to tell from data."
 
 
@@ -395,7 +397,7 @@ def test_the_line_of_the_log_likelihood(
     assert likelihood_line(metrics) == line
     print_verdict(metrics)
     printed = capsys.readouterr().err.splitlines()
-    assert len(printed) == 5
+    assert len(printed) == 7
     assert printed[-1].split(maxsplit=4) == ["log-likelihood", "of", "test", "points", line]
 
 
@@ -454,7 +456,7 @@ def test_noise_of_the_loss(several: bool) -> None:
     if several:
         assert columns["d_pairing_1"].mean() == pytest.approx(0, abs=error)
         assert columns["d_snr_1"].mean() == pytest.approx(0, abs=error)
-    titles = [curve.title for curve in figures.curves([columns])]
+    titles = [curve.title for curve in curves([columns])]
     assert titles[-3:] == [
         "Noise of the loss",
         "Signal to noise of the loss",
@@ -469,14 +471,14 @@ def test_noise_skips_what_is_missing() -> None:
     assert "d_snr" in without
     assert "d_pairing" not in without
     still = with_noise(columns | {"d_std": np.zeros(40)})  # chains that do not move
-    for curve in figures.curves([still]):
+    for curve in curves([still]):
         assert curve.render([still], figures.LIGHT).startswith("data:image/png")
 
 
 def test_one_value_that_is_not_finite_spoils_no_average() -> None:
     values = np.ones(500)
     values[100] = np.inf
-    np.testing.assert_allclose(figures._thin(np.arange(500.0), values)[2], 1)
+    np.testing.assert_allclose(figures.thin(np.arange(500.0), values)[2], 1)
 
 
 def test_histograms_of_potentials_leave_out_one_percent_at_most() -> None:
@@ -499,7 +501,9 @@ def test_one_run(make_run: MakeRun, tmp_path: Path) -> None:
     order += [page.index(f'id="{part}"') for part in ("settings", "commands")]
     assert order == sorted(order)
     assert html.escape(judge(GOOD).summary) in page
-    assert len(images(page)) == 2 * 4 + 4  # panels and curves: grad_scale is 1 throughout
+    # Panels; curves, for grad_scale is 1 throughout; single updates; and beside answers: samples,
+    # density, d.
+    assert len(images(page)) == 2 * 4 + 4 + 4 + (2 + 2 + 1)
     assert all(re.search(r'alt="[^"]+', image) for image in images(page))
     assert "coldness train mixture2d --out runs/run" in page
     assert "Mixture2D(std=0.15)" in page
@@ -517,7 +521,7 @@ def test_one_run(make_run: MakeRun, tmp_path: Path) -> None:
 def test_several_runs_share_truth_and_axes(make_run: MakeRun, tmp_path: Path) -> None:
     runs = [make_run("cold"), make_run("colder", GOOD | {"kl": 8.0}, std=0.3, beta=0.9)]
     page = write_report(runs, tmp_path / "r.html").read_text()
-    assert len(images(page)) == 2 + 2 * 2 * 3 + 5
+    assert len(images(page)) == 2 + 2 * 2 * 3 + 5 + 4 + 2 * (2 + 2 + 1)
     assert page.count('class="summary"') == 2
     assert page.count('class="differs"') == 1  # contrast
     assert "2 runs: cold, colder" in page
@@ -534,7 +538,7 @@ def test_more_dimensions_and_other_data(make_run: MakeRun, tmp_path: Path) -> No
     runs = [make_run("plane", iterations=20), make_run("deep", dimension=10, iterations=20)]
     page = write_report(runs, tmp_path / "r.html").read_text()
     assert "The data has 10 dimensions" in page
-    assert len(images(page)) == 2 * 4 + 2 * 3 + 4
+    assert len(images(page)) == 2 * 4 + 2 * 3 + 4 + (2 + 2 + 1) + (2 + 1)
 
 
 def test_slices_and_chains_of_one_run(make_run: MakeRun, tmp_path: Path) -> None:
@@ -544,7 +548,7 @@ def test_slices_and_chains_of_one_run(make_run: MakeRun, tmp_path: Path) -> None
     for title in ("Potential U over steps", "Potential U at the end", "Energy distance over"):
         assert title in page
     assert page.count("A slice is") == 1
-    assert len(images(page)) == 2 * 3 + 2 * 2 + 3 + 4
+    assert len(images(page)) == 2 * 3 + 2 * 2 + 3 + 4 + (2 + 1 + 2 + 1)
     for name in ("Truth, slice", "Model, slice of deep"):
         assert page.count(f'alt="{name}: ') == 2
     assert "estimated with Gaussian kernels" in page
@@ -559,7 +563,8 @@ def test_slices_and_chains_of_several_runs(make_run: MakeRun, tmp_path: Path) ->
     assert page.count('alt="Truth, slice: ') == 2
     assert page.count('alt="Model, slice of one: ') == page.count('alt="Model, slice of two: ') == 2
     assert page.count('alt="Potential U over steps of ') == 2
-    assert len(images(page)) == (2 + 2 * 2 * 2) + (2 + 2 * 2) + 2 * 4 + 2 * 3 + 4
+    beside = 2 * (2 + 1 + 2 + 1) + (2 + 2 + 1)
+    assert len(images(page)) == (2 + 2 * 2 * 2) + (2 + 2 * 2) + 2 * 4 + 2 * 3 + 4 + beside
 
 
 def test_few_samples_in_more_dimensions_are_histograms(make_run: MakeRun, tmp_path: Path) -> None:
@@ -600,7 +605,7 @@ def test_diverged_samples_still_make_a_page(make_run: MakeRun, tmp_path: Path) -
     np.savez(run / "evaluation.npz", **arrays)
     page = write_report([run], tmp_path / "r.html").read_text()
     assert "The chains diverged." in page
-    assert "100.0% lie outside the panel" in page
+    assert "100.0% are not finite" in page
 
 
 def test_what_comes_from_files_is_escaped(make_run: MakeRun, tmp_path: Path) -> None:
@@ -706,19 +711,19 @@ def test_the_page_in_a_browser(make_run: MakeRun, tmp_path: Path, several: bool)
 )
 def test_neighbours_must_agree_with_the_energy_distance(share: float, answer: str) -> None:
     """A Gaussian is at the floor of the energy distance to rings, and is no sample of them."""
-    short = judge({**GOOD, "neighbours_short": share}).answers[1]
+    short = judge({**GOOD, "neighbours_short": share})["samples"]
     assert short.answer == answer
     assert f"{share:.0%} of nearest neighbours" in short.figure
-    assert judge({**GOOD, "neighbours_long": share}).answers[2].answer == answer
+    assert judge({**GOOD, "neighbours_long": share})["chains"].answer == answer
 
 
 def test_a_right_bracket_is_no_density_where_long_chains_leave() -> None:
     """Mass that neither data nor noise reaches is in no bracket."""
     tight = {"kl": 0.02, "kl_low": 0.0, "kl_high": 0.05, "log_z_low": 0.0, "log_z_high": 0.05}
     tight |= {"log_z_ess_forward": 0.9, "log_z_ess_reverse": 0.9, "u_shift": 0.1, "u_drift": 0.0}
-    assert judge(tight).answers[0].answer == "yes"
+    assert judge(tight)["density"].answer == "yes"
     for change in ({"u_shift": -0.8}, {"u_drift": 0.4}, {"lost_chains_long": 3}):
-        answer = judge({**tight, **change}).answers[0]
+        answer = judge({**tight, **change})["density"]
         assert answer.answer == "partly"
         assert "mass elsewhere" in answer.sentence
 

@@ -23,7 +23,6 @@ from coldness.chains.base import Start
 from coldness.chains.noise import GaussianNoise
 from coldness.energies.coordinates import Coordinates
 
-
 FAR = 3.0
 """Chains farther from the middle of the data than this many times its largest half-range are far
 outside: no model of the data has any mass there."""

@@ -2,6 +2,15 @@
 
 Prints what the model can be trusted with, and the log-likelihood of test points as a bracket
 from annealed importance sampling; where that is loose it says so, and --ais-levels tightens it.
+
+--trust prints a table instead: does it generate from noise, do long chains keep the quality, is
+its density right, does it recognise what is not data, was training healthy. If metrics.json has
+all that, and no other option asks for a new evaluation, it is printed from there at once and
+nothing is written; else the model is evaluated first.
+
+--ood FILE... tells data from your own points too: .npy, .npz, .csv or .txt, one point a row in the
+data's units, by the file's name in the table. They count in the answer; the next evaluation
+without --ood forgets them.
 """
 
 from __future__ import annotations
@@ -9,17 +18,29 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from jsonargparse import ArgumentParser
+from jsonargparse import ArgumentParser, Namespace
 
+from coldness.chains import Bank
 from coldness.cli.console import output, stages
+from coldness.cli.tables import as_data, trust_table
 from coldness.cli.train import print_verdict
 from coldness.cli.words import allow_imports_option
 from coldness.evaluation import evaluate
 from coldness.evaluation.ais import AIS
+from coldness.evaluation.bank_checks import bank_figures
+from coldness.evaluation.ood import read_sets
 from coldness.report import write_report
-from coldness.training.checkpoint import BadFile
-from coldness.training.folder import RunFolder, as_json
+from coldness.report.ood_answer import set_names
+from coldness.report.training_answer import training_figures
+from coldness.report.verdict import judge
+from coldness.training.checkpoint import BadFile, load_checkpoint
+from coldness.training.folder import FolderError, RunFolder, as_json
+from coldness.training.settings import Settings
+
+CHANGES = ("samples", "long_steps", "ais_levels", "ais_chains", "ood")
+"""Options that ask for a new evaluation."""
 
 
 def parser() -> ArgumentParser:
@@ -27,6 +48,10 @@ def parser() -> ArgumentParser:
     parser.add_argument("run", help="folder of a trained run")
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object and nothing else"
+    )
+    parser.add_argument("--trust", action="store_true", help="print five plain answers as a table")
+    parser.add_argument(
+        "--ood", nargs="+", type=str, default=None, metavar="FILE", help="points that are not data"
     )
     parser.add_argument("--samples", type=int, default=None, help="number of chains")
     parser.add_argument("--long-steps", type=int, default=None, help="length of long-run chains")
@@ -41,22 +66,49 @@ def parser() -> ArgumentParser:
 def main(words: list[str]) -> int:
     given = parser().parse_args(words or ["--help"])
     folder = RunFolder(Path(given.run))
+    if not folder.holds_run():
+        raise FolderError(f"{folder.path} holds no run of coldness")
+    wanted = any(given[name] is not None for name in CHANGES)
+    figures = {} if wanted or not given.trust else _measured(folder)
+    printed_only = bool(figures)
+    if not printed_only:
+        figures = _evaluate(folder, given)
+    if given.trust:
+        verdict = judge(figures)
+        if given.json:
+            output.print_json(json.dumps(as_data(verdict)))
+            return 0
+        output.print(trust_table(verdict), soft_wrap=False)
+        output.print(f"[bold]{verdict.summary}[/]")
+    elif given.json:
+        output.print_json(json.dumps(as_json(figures)))
+        return 0
+    else:
+        print_verdict(figures)
+    if not printed_only:
+        output.print(f"report: {folder.report}")
+    return 0
+
+
+def _measured(folder: RunFolder) -> dict[str, Any]:
+    """Figures that are there, with those of training as its files are now; none if any lack."""
+    try:
+        figures = folder.metrics()
+    except BadFile:
+        return {}
+    return {**figures, **training_figures(folder.path)} if set_names(figures) else {}
+
+
+def _evaluate(folder: RunFolder, given: Namespace) -> dict[str, Any]:
+    """Judges the model anew, and writes what came of it."""
     settings = folder.load(given.allow_imports)
-    if given.samples is not None:
-        settings.evaluation.samples = given.samples
-    if given.long_steps is not None:
-        settings.evaluation.long_steps = given.long_steps
-    if given.ais_levels is not None or given.ais_chains is not None:
-        ais = settings.evaluation.ais or AIS()
-        settings.evaluation.ais = replace(
-            ais,
-            levels=ais.levels if given.ais_levels is None else given.ais_levels,
-            chains=ais.chains if given.ais_chains is None else given.ais_chains,
-        )
-    settings.evaluation.__post_init__()
+    _change(settings, given)
+    others = read_sets(given.ood or (), settings.data)
+    of_training = training_figures(folder.path)
     settings.use_threads()
     with stages("evaluate") as stage:
-        figures, arrays = evaluate(settings, stage)
+        figures, arrays = evaluate(settings, stage, others)
+        figures |= {**of_training, **_banks(folder, settings)}
         try:
             before = folder.metrics()
             figures.update({k: before[k] for k in ("seconds", "iterations") if k in before})
@@ -65,9 +117,30 @@ def main(words: list[str]) -> int:
         folder.save_evaluation(figures, arrays)
         stage("report")
         write_report([folder.path], folder.report)
-    if given.json:
-        output.print_json(json.dumps(as_json(figures)))
-    else:
-        print_verdict(figures)
-        output.print(f"report: {folder.report}")
-    return 0
+    return figures
+
+
+def _banks(folder: RunFolder, settings: Settings) -> dict[str, float]:
+    """Figures of persistent chains, which are in the checkpoint as long as that is kept."""
+    if not any(isinstance(source.start, Bank) for source in settings.sources):
+        return {}
+    if not folder.checkpoint.is_file():
+        return {}
+    return bank_figures(settings, load_checkpoint(folder.checkpoint)["sources"])
+
+
+def _change(settings: Settings, given: Namespace) -> None:
+    """What options ask of the evaluation."""
+    how = settings.evaluation
+    if given.samples is not None:
+        how.samples = given.samples
+    if given.long_steps is not None:
+        how.long_steps = given.long_steps
+    if given.ais_levels is not None or given.ais_chains is not None:
+        ais = how.ais or AIS()
+        how.ais = replace(
+            ais,
+            levels=ais.levels if given.ais_levels is None else given.ais_levels,
+            chains=ais.chains if given.ais_chains is None else given.ais_chains,
+        )
+    how.__post_init__()

@@ -5,7 +5,8 @@
     coldness doctor RECIPE        check the temperature of a recipe before training
     coldness train RECIPE         train, evaluate and report
     coldness sample RUN           draw samples from a trained model
-    coldness evaluate RUN         judge a trained model again
+    coldness evaluate RUN         judge a trained model again; --trust for five plain answers
+    coldness compare RUN RUN...   trained models side by side
     coldness report RUN [RUN...]  one page for one or several runs
     coldness reproduce STUDY      a paper's experiments, beside what it reports
 
@@ -21,7 +22,17 @@ from importlib import import_module
 
 import coldness
 
-COMMANDS = ("demo", "recipes", "doctor", "train", "sample", "evaluate", "report", "reproduce")
+COMMANDS = (
+    "demo",
+    "recipes",
+    "doctor",
+    "train",
+    "sample",
+    "evaluate",
+    "compare",
+    "report",
+    "reproduce",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

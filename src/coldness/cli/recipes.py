@@ -9,7 +9,6 @@ from jsonargparse import ArgumentParser
 from coldness.cli.console import output
 from coldness.training.recipe import packaged
 
-
 FAILURES = "failures/"
 
 

@@ -31,8 +31,8 @@ from coldness.studies import Study, packaged_studies, read_study
 from coldness.studies.cell import Row, quick, read_cell
 from coldness.studies.claims import Outcome, judge_claims
 from coldness.studies.grid import Grid
-from coldness.studies.study import Cell, file_name
 from coldness.studies.rescues import SHOWN
+from coldness.studies.study import Cell, file_name
 from coldness.studies.theory import NUMBERS, ROWS
 from coldness.training.checkpoint import write_atomically
 from coldness.training.folder import FolderError, lock

@@ -17,6 +17,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 from jsonargparse import ArgumentParser
@@ -25,8 +26,10 @@ from coldness.cli.console import console, show_log_lines, stages, training_bar
 from coldness.cli.doctor import print_temperature
 from coldness.cli.words import allow_imports_option, read_recipe
 from coldness.evaluation import evaluate
+from coldness.evaluation.bank_checks import bank_figures
 from coldness.report import write_report
 from coldness.report.density_answer import likelihood_line
+from coldness.report.training_answer import training_figures
 from coldness.report.verdict import judge
 from coldness.training import Diverged, Training, fit
 from coldness.training.checkpoint import load_checkpoint
@@ -106,6 +109,8 @@ def finish(folder: RunFolder, training: Training) -> dict[str, float]:
     """Judges the trained model and writes its report."""
     with stages("evaluate") as stage:
         figures, arrays = evaluate(training.settings, stage)
+        banks = [source.state_dict() for source in training.settings.sources]
+        figures |= {**training_figures(folder.path), **bank_figures(training.settings, banks)}
         figures["seconds"] = round(training.seconds, 3)
         figures["iterations"] = training.iteration
         folder.save_evaluation(figures, arrays)
@@ -126,11 +131,19 @@ def print_verdict(figures: dict[str, float]) -> None:
 
 
 def _check_same(folder: RunFolder, resolved: Resolved) -> None:
-    saved = yaml.safe_load(folder.config.read_text())
-    now = yaml.safe_load(resolved.text)
-    changed = [key for key in now if key not in MAY_CHANGE_ON_RESUME and now[key] != saved.get(key)]
+    saved = _without_nulls(yaml.safe_load(folder.config.read_text()))
+    now = _without_nulls(yaml.safe_load(resolved.text))
+    keys = [key for key in {**saved, **now} if key not in MAY_CHANGE_ON_RESUME]
+    changed = [key for key in keys if now.get(key) != saved.get(key)]
     if changed:
         raise FolderError(
             f"{folder.path} was trained with other settings ({', '.join(changed)}): "
             "resume without overrides, or choose another --out"
         )
+
+
+def _without_nulls(part: Any) -> Any:
+    """Settings that are null are left out of the files of earlier versions."""
+    if isinstance(part, dict):
+        return {k: _without_nulls(v) for k, v in part.items() if v is not None}
+    return [_without_nulls(v) for v in part] if isinstance(part, list) else part

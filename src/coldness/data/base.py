@@ -27,6 +27,10 @@ class Data(ABC):
         """Examples or samples (B, ...) in the data's own units."""
         return x
 
+    def into_model(self, x: Tensor) -> Tensor:
+        """Points (B, ...) in the data's own units, in the coordinates of examples: the inverse."""
+        return x
+
     def reference(self, count: int, generator: torch.Generator) -> Tensor:
         """Examples that samples of a model are compared with: at most `count`."""
         return self.sample(count, generator)

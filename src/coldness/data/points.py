@@ -61,7 +61,7 @@ class Points(HeldOut):
     ) -> None:
         if not 0 < held_out < 1:
             raise BadPoints(f"held_out must be between 0 and 1, got {held_out}")
-        x = torch.from_numpy(_checked(_read(Path(path)), path))
+        x = torch.from_numpy(read_points(path))
         order = torch.randperm(len(x), generator=torch.Generator().manual_seed(split_seed))
         tested = round(held_out * len(x))
         if min(tested, len(x) - tested) < LEAST_PART:
@@ -84,12 +84,24 @@ class Points(HeldOut):
     def shape(self) -> tuple[int, ...]:
         return tuple(self.train.shape[1:])
 
+    def into_model(self, x: Tensor) -> Tensor:
+        return (x - self.mean) / self.std
+
     def original(self, x: Tensor) -> Tensor:
         return x.double() * self.std + self.mean
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Drawn from the training part with replacement."""
         return self.train[torch.randint(len(self.train), (count,), generator=generator)]
+
+
+def read_points(path: str) -> NDArray[np.float64]:
+    """Points (N, D) of a file, in float64.
+
+    Raises:
+        BadPoints: in one line, what is wrong with it.
+    """
+    return _checked(_read(Path(path)), path)
 
 
 def _read(path: Path) -> NDArray[Any]:

@@ -5,12 +5,13 @@ and two runs are compared on the same data and the same noise. Samples are those
 sampler, or of its first source where it has none: chains from noise with its kernel and step, on
 the model itself (no tempering). They are compared with fresh data, or with held-out points where
 data is finite; the floor beside these distances is that of two samples of the data, of the same
-number: of training points and test points where data is finite.
+number: of training points and test points where data is finite. The same examples are told from
+sets of other points by their potential (ood.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import torch
@@ -22,6 +23,7 @@ from coldness.evaluation.ais import AIS, NotFinite, log_z
 from coldness.evaluation.chain_checks import ChainChecks, Trail
 from coldness.evaluation.density import compare_on_grid, compare_slices, score_on_grid
 from coldness.evaluation.likelihood import of_held_out, of_known, plain_models, potential
+from coldness.evaluation.ood import compare_with_sets, own_sets
 from coldness.evaluation.samples import energy_distance, neighbour_share
 from coldness.kernels import worth_compiling
 from coldness.schedules import value_at
@@ -44,12 +46,17 @@ Figures = dict[str, float]
 Arrays = dict[str, Tensor]
 
 
-def evaluate(settings: Settings, on_stage: Stage = lambda stage: None) -> tuple[Figures, Arrays]:
+def evaluate(
+    settings: Settings,
+    on_stage: Stage = lambda stage: None,
+    others: Mapping[str, Tensor] | None = None,
+) -> tuple[Figures, Arrays]:
     """Figures and arrays of the model in settings.energy.
 
     Args:
         settings: of the run, with trained weights loaded.
         on_stage: called with the name of each stage, for a progress display.
+        others: further sets of points (N, ...) that data is told from, by name.
     """
     how, data = settings.evaluation, settings.data
     device = next(settings.energy.parameters(), torch.empty(0)).device
@@ -72,6 +79,9 @@ def evaluate(settings: Settings, on_stage: Stage = lambda stage: None) -> tuple[
     figures, arrays = {**figures, **on_grid}, {**arrays, **grids}
     of_chain_checks, trails = _chains(settings, x_data, of_data, of_chains, on_stage)
     figures, arrays = {**figures, **of_chain_checks}, {**arrays, **trails}
+    on_stage("other points")
+    of_sets, of_others = _other_points(settings, x_data, others or {})
+    figures, arrays = {**figures, **of_sets}, {**arrays, **of_others}
     on_stage("floor of the energy distance")
     pairs = [data.pair(how.samples, of_data) for _ in range(FLOOR_PAIRS)]
     figures["energy_distance_floor"] = sum(energy_distance(x, y) for x, y in pairs) / len(pairs)
@@ -97,6 +107,16 @@ def _likelihood(settings: Settings, x_data: Tensor, how: AIS, on_stage: Stage) -
     elif isinstance(data, HeldOut):
         figures |= of_held_out(energy, data, z)
     return figures
+
+
+def _other_points(
+    settings: Settings, x_data: Tensor, others: Mapping[str, Tensor]
+) -> tuple[Figures, Arrays]:
+    """How well potentials tell data from other points; of random numbers of their own."""
+    how, data = settings.evaluation, settings.data
+    of_sets, _ = generators(how.seed + 2)
+    sets = {**own_sets(data, how.samples, how.widening, of_sets), **others}
+    return compare_with_sets(settings.energy, data, x_data, sets)
 
 
 def _on_grid(settings: Settings, on_stage: Stage) -> tuple[Figures, Arrays]:
@@ -154,6 +174,9 @@ def _chains(
         on_stage(f"chains with the Metropolis test, {data_steps} steps")
         trails["mala"], of_mala = checks.adjusted(short, data_steps)
         figures |= {} if trails["mala"].lost else of_mala
+    if not long.lost:
+        on_stage("mixing of long chains")
+        figures |= checks.mixing(long, long_steps)
     arrays: Arrays = {}
     for name, trail in trails.items():
         arrays["x_from_data" if name == "data" else f"x_{name}"] = trail.x.cpu()

@@ -1,4 +1,4 @@
-"""What every answer of a verdict is made of: a grade, its limits, and figures as text."""
+"""What every answer of a verdict is made of: a question, a grade, and figures as text."""
 
 from __future__ import annotations
 
@@ -7,16 +7,33 @@ from dataclasses import dataclass
 from typing import Literal
 
 Grade = Literal["yes", "partly", "no", "not measured"]
+Topic = Literal["samples", "chains", "density", "others", "training"]
+
+QUESTIONS: dict[Topic, str] = {
+    "samples": "Does it generate from noise?",
+    "chains": "Do long chains keep the quality?",
+    "density": "Is its density right?",
+    "others": "Does it recognise what is not data?",
+    "training": "Was training healthy?",
+}
+"""What people ask of a model, in the order that reports answer it."""
+
+ENOUGH_SAMPLES = 1000
+"""With fewer, the error of a figure is so large that "yes" would mean little; it is "partly"."""
 
 
 @dataclass(frozen=True)
 class Answer:
     """To one question: the grade, the figure behind it, and a plain sentence."""
 
-    question: str
+    topic: Topic
     answer: Grade
     figure: str
     sentence: str
+
+    @property
+    def question(self) -> str:
+        return QUESTIONS[self.topic]
 
 
 def grade(value: float, yes: float, partly: float) -> Grade:

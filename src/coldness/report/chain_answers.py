@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping
 
 from coldness.diagnostics.convergence import state
-from coldness.report.answers import Answer, Grade, grade, number, worst
+from coldness.report.answers import ENOUGH_SAMPLES, Answer, Grade, grade, number, worst
 
 FLOOR_YES = 10.0
 """Times the floor. Energy distance is a squared distance: an error three times that of sampling."""
@@ -34,9 +34,6 @@ cases, five being chance."""
 NEIGHBOURS_PARTLY = 0.75
 """Half way from chance to certainty."""
 
-ENOUGH_SAMPLES = 1000
-"""With fewer, the floor itself is so high that "yes" would mean little; it becomes "partly"."""
-
 
 def short(metrics: Mapping[str, float]) -> Answer:
     judged, figure, note = _samples(metrics, "energy_distance_short")
@@ -47,7 +44,7 @@ def short(metrics: Mapping[str, float]) -> Answer:
         "no": f"Chains{steps} from noise do not arrive at the data's law.",
         "not measured": "Short-run samples were not compared with data.",
     }[judged]
-    return Answer("Does it generate from noise?", judged, figure, note or sentence)
+    return Answer("samples", judged, figure, note or sentence)
 
 
 def long(metrics: Mapping[str, float]) -> Answer:
@@ -62,7 +59,7 @@ def long(metrics: Mapping[str, float]) -> Answer:
     about, settled = _convergence(metrics)
     whole = " ".join(filter(None, (note or sentence, about, _acceptance(metrics))))
     judged = "partly" if judged == "yes" and not settled else judged
-    return Answer("Do long chains keep the quality?", judged, figure, whole)
+    return Answer("chains", judged, figure, whole)
 
 
 def _convergence(metrics: Mapping[str, float]) -> tuple[str, bool]:
@@ -108,8 +105,7 @@ def _samples(metrics: Mapping[str, float], key: str) -> tuple[Grade, str, str]:
     else:
         figure += f", {number(ratio, 2)} times its floor of {number(floor)}"
     samples = metrics.get("samples", JUDGED_SAMPLES)
-    share = min(1.0, samples / JUDGED_SAMPLES)
-    judged = grade(ratio, 1 + (FLOOR_YES - 1) * share, 1 + (FLOOR_PARTLY - 1) * share)
+    judged = grade(ratio, *limits(metrics))
     told = metrics.get(key.replace("energy_distance", "neighbours"))
     if told is not None:
         figure += f"; {told:.0%} of nearest neighbours are of their own kind (50% is chance)"
@@ -121,6 +117,12 @@ def _samples(metrics: Mapping[str, float], key: str) -> tuple[Grade, str, str]:
             f"No fault found, but {samples:.0f} samples are too few to be sure.",
         )
     return judged, figure, ""
+
+
+def limits(metrics: Mapping[str, float]) -> tuple[float, float]:
+    """What "yes" and "partly" allow, in times the floor."""
+    share = min(1.0, metrics.get("samples", JUDGED_SAMPLES) / JUDGED_SAMPLES)
+    return 1 + (FLOOR_YES - 1) * share, 1 + (FLOOR_PARTLY - 1) * share
 
 
 def _steps(metrics: Mapping[str, float], key: str) -> str:

@@ -1,7 +1,8 @@
 """Pictures of chains of a trained model: their potentials and energy distance over the steps.
 
 Chains from noise and from data, at steps on a logarithmic axis whose left end is step 0; the data's
-own potentials stand beside them, and below all distances the floor, that of two samples of data.
+own potentials stand beside them, and below all distances the floor, that of two samples of data,
+with a band up to what is graded "yes".
 
 References:
     Revisiting Contrastive Divergence for Density Estimation and Sample Generation
@@ -16,6 +17,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
+from coldness.report.chain_answers import limits
 from coldness.report.figures import DARK, LIGHT, Array, Columns, Curve, Theme
 
 BINS = 50
@@ -32,12 +34,17 @@ def pictures(
     arrays: Mapping[str, Array], metrics: Mapping[str, float]
 ) -> list[tuple[str, str, str, str]]:
     """Title, caption, light and dark picture of each that an evaluation can fill."""
-    floor = np.array(metrics.get("energy_distance_floor", np.nan))
-    columns = {**arrays, "floor": floor}
+    columns = with_floor(arrays, metrics)
     chosen = [CURVES[name] for name, needs in NEEDS.items() if needs <= set(arrays)]
     return [
         (c.title, c.caption, c.render([columns], LIGHT), c.render([columns], DARK)) for c in chosen
     ]
+
+
+def with_floor(arrays: Mapping[str, Array], metrics: Mapping[str, float]) -> Columns:
+    """The arrays, and the floor of distances with the limit of what is good enough."""
+    floor = metrics.get("energy_distance_floor", np.nan)
+    return {**arrays, "floor": np.array(floor), "good": np.array(floor * limits(metrics)[0])}
 
 
 def _over_steps(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
@@ -90,8 +97,10 @@ def _distances(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
     """Energy distance to data, and its floor."""
     (arrays,) = runs
     first, last = _axis(axes, arrays)
-    if np.isfinite(arrays["floor"]) and arrays["floor"] > 0:
-        axes.axhline(float(arrays["floor"]), color=theme.ink, linestyle="--", label="floor")
+    floor, good = float(arrays["floor"]), float(arrays["good"])
+    if np.isfinite(floor) and floor > 0:
+        axes.axhline(floor, color=theme.ink, linestyle="--", label="floor")
+        axes.axhspan(floor, good, color=theme.good, alpha=0.13, linewidth=0)
     for name, label, k in _trails(arrays):
         x, y = _places(arrays[f"trail_{name}_steps"], first), arrays[f"trail_{name}_distance"]
         there = np.isfinite(y) & (y > 0)
@@ -117,7 +126,7 @@ def _axis(axes: Axes, arrays: Columns) -> tuple[float, float]:
     first = float(later.min()) / 2 if len(later) else 1.0
     last = max(float(steps.max()), 2 * first)
     axes.set_xscale("log")
-    powers = [10.0**k for k in range(12) if 2 * first < 10.0**k < last / 1.5]
+    powers = [10.0**k for k in range(12) if 2 * first < 10.0**k < last / 3]
     ticks = [first, *powers, last]
     axes.set_xticks(ticks, ["0", *(f"{tick:,.0f}" for tick in ticks[1:])])
     axes.xaxis.set_minor_locator(NullLocator())
@@ -143,7 +152,14 @@ def _show(axes: Axes, values: Array, begun: Array) -> None:
 
 
 def _legend(axes: Axes) -> None:
-    axes.legend(frameon=False, ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    axes.legend(
+        frameon=False,
+        ncols=3,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        handlelength=1.4,
+        columnspacing=1.0,
+    )
 
 
 def _finite(values: Array) -> Array:
@@ -175,7 +191,8 @@ CURVES = {
     ),
     "distances": Curve(
         "Energy distance over steps",
-        "Of the chains to data, both axes logarithmic; the floor is that of two samples of data.",
+        "Of the chains to data, both axes logarithmic; the floor is that of two samples of data, "
+        "and what ends in the band above it is good enough.",
         _distances,
         WIDTH,
     ),

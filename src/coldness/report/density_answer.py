@@ -2,8 +2,9 @@
 
 On a grid, on the line or in the plane, log Z is exact and so are KL and log-likelihood. In more
 dimensions they come with the bracket of log Z (evaluation/ais.py), and what is graded is its end
-that is the worse for the model. A bracket too wide to say anything says nothing, but for one thing:
-its lower end of KL is below the truth however wide it is, so a density can be known to be wrong.
+that is the worse for the model. A bracket too wide to say anything says nothing, but a density can
+be known to be wrong: the lower end of KL is below the truth however wide the bracket is, and total
+variation on a slice needs no log Z.
 """
 
 from __future__ import annotations
@@ -38,8 +39,6 @@ LOG_Z_ERROR = 0.02
 MASS_OUTSIDE = 0.01
 """Share of the model's mass outside the data's box that is worth a sentence."""
 
-QUESTION = "Is its density right?"
-
 FAILED = "AIS met numbers that are not finite"
 
 Bracket = Literal["tight", "loose", "failed", "none"]
@@ -66,10 +65,15 @@ def density(metrics: Metrics) -> Answer:
         return _estimated(metrics)
     if "log_likelihood_test" in metrics:
         return _likelihood(metrics)
+    judged: Grade = "not measured"
     sentence = "Neither KL nor total variation was measured."
     if bracket(metrics) == "failed":
         sentence = f"It could not be normalised: {FAILED}."
-    return Answer(QUESTION, "not measured", ", ".join(_slice(metrics)), sentence)
+    if metrics.get("slice_tv", 0.0) >= TV_PARTLY:
+        judged, sentence = "no", f"It is wrong on the slice. {sentence}"
+    if any(math.isnan(v) for k, v in metrics.items() if k.startswith(("slice_", "auroc_"))):
+        judged, sentence = "no", f"Its energies are not all numbers. {sentence}"
+    return Answer("density", judged, ", ".join(_slice(metrics)), sentence)
 
 
 def _on_grid(metrics: Metrics) -> Answer:
@@ -91,13 +95,13 @@ def _estimated(metrics: Metrics) -> Answer:
     between = f"between {number(low)} and {number(high)}"
     if bracket(metrics) != "tight":
         figures = [f"KL {between} nats", *_slice(metrics)]
-        if low > KL_PARTLY:
+        if low > KL_PARTLY or metrics.get("slice_tv", 0.0) >= TV_PARTLY:
             return _answer(metrics, "no", figures)
         sentence = (
             "The bracket of its KL is too loose to say: more evaluation.ais.levels would tighten "
             "it, unless the model has mass where there is no data."
         )
-        return Answer(QUESTION, "not measured", ", ".join(figures), sentence)
+        return Answer("density", "not measured", ", ".join(figures), sentence)
     judged: Grade = "yes" if high < KL_YES else "partly" if kl < KL_PARTLY else "no"
     if judged == "yes" and not _stays(metrics):
         sentence = (
@@ -105,7 +109,7 @@ def _estimated(metrics: Metrics) -> Answer:
             "have mass elsewhere that neither data nor noise reaches, which no bracket sees."
         )
         figures = [f"KL {number(kl)} nats ({between})", *_slice(metrics)]
-        return Answer(QUESTION, "partly", ", ".join(figures), sentence)
+        return Answer("density", "partly", ", ".join(figures), sentence)
     if "slice_tv" in metrics:
         judged = worst(judged, grade(metrics["slice_tv"], TV_YES, TV_PARTLY))
     return _answer(metrics, judged, [f"KL {number(kl)} nats ({between})", *_slice(metrics)])
@@ -126,7 +130,7 @@ def _answer(metrics: Metrics, judged: Grade, figures: list[str]) -> Answer:
     }[judged]
     if not math.isfinite(metrics.get("kl", 0.0)):
         sentence = "Its density could not be normalised, so its energies are not log-densities."
-    return Answer(QUESTION, judged, ", ".join(figures), sentence + _outside(metrics))
+    return Answer("density", judged, ", ".join(figures), sentence + _outside(metrics))
 
 
 def _slice(metrics: Metrics) -> list[str]:
@@ -144,7 +148,7 @@ def _outside(metrics: Metrics) -> str:
 
 
 def _likelihood(metrics: Metrics) -> Answer:
-    """Held-out points under the model and two plain models; NaN is not measured."""
+    """Held-out points under the model and two plain models."""
     test = worst_case = metrics["log_likelihood_test"]
     plain = {
         name: metrics[f"log_likelihood_{key}"]
@@ -157,6 +161,9 @@ def _likelihood(metrics: Metrics) -> Answer:
         worst_case, high = metrics["log_likelihood_low"], metrics["log_likelihood_high"]
         figure += f" (between {number(worst_case, 4)} and {number(high, 4)})"
     figure = ", ".join([figure, *(f"{name} {number(value, 4)}" for name, value in plain.items())])
+    if math.isnan(test):
+        sentence = "Its density could not be normalised, so its energies are not log-densities."
+        return Answer("density", "no", figure, sentence)
     sentence = ""
     if not metrics.get("log_z_error", 0.0) <= LOG_Z_ERROR:
         sentence = "The grid is too coarse to normalise it on: raise evaluation.grid."
@@ -168,7 +175,7 @@ def _likelihood(metrics: Metrics) -> Answer:
     elif len(plain) < 2:
         sentence = "There is no plain model of this data to compare it with."
     if sentence:
-        return Answer(QUESTION, "not measured", figure, sentence)
+        return Answer("density", "not measured", figure, sentence)
     gaussian, best = plain["Gaussian"], max(plain.values())
     if worst_case >= best - LIKELIHOOD_TOLERANCE:
         judged: Grade = "yes"
@@ -186,7 +193,7 @@ def _likelihood(metrics: Metrics) -> Answer:
         judged, sentence = "partly", "It is better than a Gaussian, but a kernel estimate beats it."
     else:
         judged, sentence = "no", "A Gaussian with the data's moments is the better density."
-    return Answer(QUESTION, judged, figure, sentence + _outside(metrics))
+    return Answer("density", judged, figure, sentence + _outside(metrics))
 
 
 def likelihood_line(metrics: Metrics) -> str:

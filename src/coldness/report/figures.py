@@ -1,7 +1,8 @@
-"""Pictures of a report: panels of densities, and training curves, as PNG data addresses.
+"""Pictures of a report: panels of densities, and curves, as PNG data addresses.
 
 Panels carry no text or axes, so that they suit any page and any width; the page labels them. Curves
-are drawn twice, for light and for dark pages.
+are drawn twice, for light and for dark pages; where their axis is the iteration, events of the
+guard are vertical lines.
 
 References:
     On the Anatomy of MCMC-Based Maximum Likelihood Learning of Energy-Based Models
@@ -36,30 +37,41 @@ BINS = 60
 PANEL_POINTS = 280
 CURVE_POINTS = 2000
 SMOOTHING = 0.02
-SMALL_SHARE = 0.05
 LOG_RANGE = 16.0
 ASPECT = 27 / 44
 COLOURS = mpl.colormaps["viridis"]
+NOT_A_NUMBER = (128, 128, 128)
+"""Colour of a panel's points that have no value: grey, which the scale has not."""
 
 
 @dataclass(frozen=True)
 class Theme:
-    """Of curves: text and axes, grid, a colour a run (after Okabe and Ito: colour-blind safe)."""
+    """Of curves: text and axes, grid, a colour a run (after Okabe and Ito: colour-blind safe),
+    and colours of what is good, doubtful and bad."""
 
     ink: str
     grid: str
     runs: tuple[str, ...]
+    good: str
+    doubtful: str
+    bad: str
 
 
 LIGHT = Theme(
     "#39424e",
     "#e3e7ec",
     ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#555555"),
+    "#00694d",
+    "#8a5a00",
+    "#b03a00",
 )
 DARK = Theme(
     "#b9c3cf",
     "#2c343e",
     ("#56b4e9", "#f58a3c", "#2fc79b", "#e59cc6", "#e6b422", "#8fd0f5", "#aaaaaa"),
+    "#3fd0a2",
+    "#efb73e",
+    "#ff8f57",
 )
 
 
@@ -104,10 +116,14 @@ def log_density(density: Array) -> Array:
 
 
 def panel(values: Array, low: float, high: float) -> str:
-    """Values [x, y] as a picture with y upwards; those outside [low, high] take the end colours."""
-    scaled = np.clip((np.nan_to_num(values, nan=low) - low) / max(high - low, 1e-300), 0, 1)
-    picture = Image.fromarray(np.round(255 * scaled.T[::-1]).astype(np.uint8))
-    picture.putpalette((COLOURS(np.arange(256))[:, :3] * 255).round().astype(np.uint8).tobytes())
+    """Values [x, y] as a picture with y upwards; those outside [low, high] take the end colours,
+    and what is not a number is grey."""
+    missing = np.isnan(values)
+    scaled = np.clip((np.where(missing, low, values) - low) / max(high - low, 1e-300), 0, 1)
+    level = np.where(missing, 255, np.round(254 * scaled)).astype(np.uint8)
+    picture = Image.fromarray(level.T[::-1])
+    colours = (COLOURS(np.arange(255) / 254)[:, :3] * 255).round().astype(np.uint8)
+    picture.putpalette(np.append(colours, [NOT_A_NUMBER], 0).astype(np.uint8).tobytes())
     file = io.BytesIO()
     picture.save(file, "png", optimize=True)
     return _address(file)
@@ -122,27 +138,45 @@ def colour_scale() -> str:
 # Curves.
 
 
+Draw = Callable[[Axes, Sequence[Columns], Theme], None]
+"""From the axes, the runs' columns and the theme."""
+
+Mark = tuple[int, str]
+"""Iteration and kind of an event of the guard."""
+
+STROKES = {"alarm": "-", "stopped": "-", "warning": "--", "relaxed": ":"}
+"""Rollbacks are where their alarms are."""
+
+
 @dataclass(frozen=True)
 class Curve:
-    """One picture of the training curves.
+    """One picture with axes.
 
     Args:
         title: above it.
         caption: a sentence that says what it shows.
-        draw: from the axes, the runs' columns and the theme.
+        draw: what is in it.
         width: in inches of nine-point text; the smaller, the larger the text on the page.
+        aspect: height over width.
     """
 
     title: str
     caption: str
-    draw: Callable[[Axes, Sequence[Columns], Theme], None]
+    draw: Draw
     width: float = 4.4
+    aspect: float = ASPECT
 
-    def render(self, runs: Sequence[Columns], theme: Theme) -> str:
+    def render(
+        self,
+        runs: Sequence[Columns],
+        theme: Theme,
+        marks: Sequence[Sequence[Mark]] = (),
+    ) -> str:
+        """As a data address; with marks of every run where the axis is the iteration."""
         coloured = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
         style: dict[Any, Any] = {"font.size": 9} | dict.fromkeys(coloured, theme.ink)
         with mpl.rc_context(style):
-            figure = Figure((self.width, self.width * ASPECT), dpi=200, layout="constrained")
+            figure = Figure((self.width, self.width * self.aspect), dpi=200, layout="constrained")
             axes = figure.add_subplot()
             axes.spines[["top", "right"]].set_visible(False)
             axes.grid(color=theme.grid, linewidth=0.6)
@@ -150,76 +184,26 @@ class Curve:
             axes.set_xlabel("iteration")
             self.draw(axes, runs, theme)
             axes.margins(x=0.01)
+            if axes.get_xlabel() == "iteration":
+                _draw_marks(axes, marks, theme)
             file = io.BytesIO()
             figure.savefig(file, format="png", transparent=True)
         return _address(file)
 
 
-def curves(runs: Sequence[Columns]) -> list[Curve]:
-    """Those that the runs' columns can fill; what is 1 throughout, as weights' scale without beta,
-    is left out."""
-    chosen = []
-    for name, curve in CURVES.items():
-        columns = [run[column] for run in runs for column, _ in _sources(run, name)]
-        dull = name in ("grad_scale", "acceptance") and all((c == 1).all() for c in columns)
-        if columns and not dull:
-            chosen.append(curve)
-    return chosen
+def _draw_marks(axes: Axes, marks: Sequence[Sequence[Mark]], theme: Theme) -> None:
+    """In the run's colour where there are several, else in that of what happened."""
+    low, high = axes.get_xlim()
+    of_kind = {"relaxed": theme.good, "warning": theme.doubtful}
+    for of_run, colour in zip(marks, cycle(theme, len(marks)), strict=True):
+        for iteration, kind in of_run:
+            if kind in STROKES and low <= iteration <= high:
+                hue = colour if len(marks) > 1 else of_kind.get(kind, theme.bad)
+                axes.axvline(iteration, color=hue, linestyle=STROKES[kind], linewidth=0.9)
+    axes.set_xlim(low, high)
 
 
-def _lines(name: str, log: bool = False, share: bool = False) -> Callable[..., None]:
-    """Draws a column of every run, smoothed over 2% of the run, before the raw values.
-
-    Args:
-        name: of the column.
-        log: scale of the vertical axis.
-        share: the column is a share of 1; the axis is logarithmic where it comes near 0.
-    """
-
-    def draw(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
-        if not log and not share:
-            axes.axhline(0, color=theme.ink, linewidth=0.8)
-        shown = []
-        for run, colour in zip(runs, _cycle(theme, len(runs)), strict=True):
-            for column, dash in _sources(run, name):
-                t, raw, smooth = _thin(run["iteration"], run[column])
-                axes.plot(t, raw, color=colour, alpha=0.22, linewidth=0.5)
-                axes.plot(t, smooth, color=colour, linewidth=1.5, linestyle=dash)
-                shown.append(run[column])
-        values = np.concatenate(shown)
-        small = share and float(np.nanquantile(values, 0.01)) < SMALL_SHARE
-        logarithmic = (log or small) and bool((values > 0).any())
-        if logarithmic:
-            axes.set_yscale("log")
-        _limits(axes, values, logarithmic)
-        if share:
-            axes.set_ylim(0 if not small else None, 1.05 if not small else 1.3)
-
-    return draw
-
-
-def _potentials(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
-    """Mean U of data (solid) and negatives (dashed) with bands of one standard deviation."""
-    shown = []
-    single = len(runs) == 1
-    for run, colour in zip(runs, _cycle(theme, len(runs)), strict=True):
-        for side, dash in (("u_data", "-"), ("u_model", "--")):
-            if f"{side}_mean" not in run or f"{side}_std" not in run:
-                continue
-            hue = theme.runs[1] if single and side == "u_model" else colour
-            t, _, mean = _thin(run["iteration"], run[f"{side}_mean"])
-            _, _, std = _thin(run["iteration"], run[f"{side}_std"])
-            axes.fill_between(t, mean - std, mean + std, color=hue, alpha=0.15, linewidth=0)
-            axes.plot(t, mean, color=hue, linewidth=1.5, linestyle=dash)
-            shown += [mean - std, mean + std]
-    colours = theme.runs[:2] if single else (theme.ink, theme.ink)
-    for label, dash, hue in zip(("data", "negatives"), ("-", "--"), colours, strict=True):
-        axes.plot([], [], color=hue, linestyle=dash, label=label)
-    axes.legend(frameon=False, ncols=2, loc="best")
-    _limits(axes, np.concatenate(shown), log=False)
-
-
-def _sources(run: Columns, name: str) -> list[tuple[str, str]]:
+def sources(run: Columns, name: str) -> list[tuple[str, str]]:
     """Columns name, name_1 ... of a run with several sources, with their line styles."""
     names = [name, *(f"{name}_{k}" for k in range(1, 4))]
     return [
@@ -227,7 +211,7 @@ def _sources(run: Columns, name: str) -> list[tuple[str, str]]:
     ]
 
 
-def _thin(t: Array, values: Array) -> tuple[Array, Array, Array]:
+def thin(t: Array, values: Array) -> tuple[Array, Array, Array]:
     """Iterations, raw and smoothed values, at most CURVE_POINTS of each.
 
     What is not finite is left out of averages, or one such value would spoil all that follow.
@@ -243,7 +227,7 @@ def _thin(t: Array, values: Array) -> tuple[Array, Array, Array]:
     return t[::stride], values[::stride], smooth[::stride]
 
 
-def _limits(axes: Axes, values: Array, log: bool) -> None:
+def limits(axes: Axes, values: Array, log: bool) -> None:
     """Show all but the outermost 1% of values, or a few spikes would flatten everything else."""
     values = values[np.isfinite(values) & ((values > 0) | (not log))]
     if not len(values):
@@ -256,65 +240,9 @@ def _limits(axes: Axes, values: Array, log: bool) -> None:
         axes.set_ylim(low - margin, high + margin)
 
 
-def _cycle(theme: Theme, count: int) -> list[str]:
+def cycle(theme: Theme, count: int) -> list[str]:
     return [theme.runs[k % len(theme.runs)] for k in range(count)]
 
 
 def _address(file: io.BytesIO) -> str:
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")
-
-
-CURVES = {
-    "d": Curve(
-        "Energy difference d",
-        "Mean potential of data less that of negatives: around zero in stable training with beta "
-        "0, below it where beta makes the chains hotter.",
-        _lines("d"),
-    ),
-    "r": Curve(
-        "Gradient strength r",
-        "Mean norm of the energy's gradient along the chains: steady in a healthy run.",
-        _lines("r", log=True),
-    ),
-    "u_data_mean": Curve(
-        "Potential U of both sides",
-        "Mean of U with a band of one standard deviation: with beta 0 the two should overlap, with "
-        "a positive beta negatives lie higher.",
-        _potentials,
-    ),
-    "weight_ess": Curve(
-        "Effective share of the weights",
-        "Effective sample size of the negatives' weights over their number: 1 is even weights, "
-        "near 0 a single negative decides the update.",
-        _lines("weight_ess", share=True),
-    ),
-    "grad_scale": Curve(
-        "Gradient scale",
-        "Mean share of the update that weights leave to a data point (GradScale): 1 without beta, "
-        "near 0 training stalls.",
-        _lines("grad_scale", share=True),
-    ),
-    "acceptance": Curve(
-        "Acceptance",
-        "Share of proposals that adjusted kernels accept.",
-        _lines("acceptance", share=True),
-    ),
-    "d_std": Curve(
-        "Noise of the loss",
-        "Standard deviation, over pairs of a data point and a negative, of the difference of their "
-        "potentials. Further sources are dashed or dotted.",
-        _lines("d_std", log=True),
-    ),
-    "d_snr": Curve(
-        "Signal to noise of the loss",
-        "The mean of these differences over their standard deviation, of a single pair: the batch "
-        "average is better by the root of its size.",
-        _lines("d_snr"),
-    ),
-    "d_pairing": Curve(
-        "What pairing buys",
-        "Correlation of the two potentials of a pair, which lowers the noise: 1 where negatives "
-        "stay like the data they started at, 0 where they are independent of it.",
-        _lines("d_pairing"),
-    ),
-}

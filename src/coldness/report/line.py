@@ -6,14 +6,16 @@ grid. The second picture has a logarithmic axis, on which tails and gaps show.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from coldness.report.figures import DARK, LIGHT, Array, Columns, Curve, Theme
+from coldness.report.figures import DARK, LIGHT, Array, Columns, Curve, Draw, Theme
 
 BINS = 60
+
+SAMPLES = {"x_short": (1, "short-run"), "x_long": (2, "long-run")}
 
 
 def pictures(arrays: Mapping[str, Array]) -> list[tuple[str, str, str, str]]:
@@ -23,17 +25,28 @@ def pictures(arrays: Mapping[str, Array]) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def _draw(log: bool) -> Callable[[Axes, Sequence[Columns], Theme], None]:
+def draw_line(
+    log: bool, samples: Sequence[str] = ("x_short", "x_long"), model: bool = True
+) -> Draw:
+    """Data, and beside it these samples and the model's density.
+
+    Args:
+        log: scale of the vertical axis.
+        samples: which of x_short and x_long.
+        model: whether its density is drawn, where it is known.
+    """
+
     def draw(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
         (arrays,) = runs
         box = float(arrays["box"])
         edges = np.linspace(-box, box, BINS + 1)
         data = _heights(arrays["x_data"], edges)
         axes.stairs(data, edges, fill=True, color=theme.ink, alpha=0.25, label="data")
-        for key, colour, label in (("x_short", 1, "short-run"), ("x_long", 2, "long-run")):
+        for key in samples:
+            colour, label = SAMPLES[key]
             heights = _heights(arrays[key], edges)
             axes.stairs(heights, edges, color=theme.runs[colour], linewidth=1.1, label=label)
-        if "log_p_model" in arrays:
+        if model and "log_p_model" in arrays:
             near = np.abs(arrays["side"]) <= box
             density = np.exp(arrays["log_p_model"][near])
             axes.plot(arrays["side"][near], density, color=theme.runs[0], label="model")
@@ -57,10 +70,10 @@ def _lowest(heights: Array) -> float:
 
 
 CURVES = (
-    Curve("Density", "Held-out or fresh data, the model, and its samples.", _draw(log=False)),
+    Curve("Density", "Held-out or fresh data, the model, and its samples.", draw_line(log=False)),
     Curve(
         "Log density",
         "The same on a logarithmic axis, down to a thirtieth of a point a bin.",
-        _draw(log=True),
+        draw_line(log=True),
     ),
 )

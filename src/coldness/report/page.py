@@ -1,111 +1,29 @@
 """The report: one self-contained page about one or several runs.
 
-Verdict first, then panels {truth, model, short-run samples, long-run samples} x {density, log
-density}, chains, training curves, all figures, settings and commands. Pictures are embedded, there
-is no script, and the page forbids itself the network. Whatever comes from files is escaped.
+Verdict first, with a picture beside every answer, then panels {truth, model, short-run samples,
+long-run samples} x {density, log density}, chains, training curves with what the guard did, all
+figures, settings and commands. Pictures are embedded, there is no script, and the page forbids
+itself the network. Whatever comes from files is escaped.
 """
 
 from __future__ import annotations
 
-import json
-import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import yaml
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from coldness.report import chains, figures, line
-from coldness.report.figures import Array
+from coldness.report import anatomy, chains, figures, line, trust
+from coldness.report.events import story
+from coldness.report.figures import Columns, Curve
+from coldness.report.labels import in_order, label
 from coldness.report.loss_noise import with_noise
-from coldness.report.panels import Densities, Ends, Panel, read_densities
-from coldness.report.verdict import THRESHOLDS, Verdict, judge, number
+from coldness.report.panels import Densities, Ends, Panel
+from coldness.report.run import Run, read_run
+from coldness.report.training_curves import curves
+from coldness.report.verdict import THRESHOLDS, number
 from coldness.training.checkpoint import BadFile, write_atomically
-from coldness.training.log import read_metrics
-
-COMMAND = "# command:"
-
-BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile)
-"""What reading a file may raise that is truncated or not of coldness."""
-
-LABELS = {
-    "kl": "KL(data || model), nats",
-    "kl_low": "KL(data || model), lower end of its bracket",
-    "kl_high": "KL(data || model), upper end of its bracket",
-    "reverse_kl": "KL(model || data), nats",
-    "tv": "Total variation",
-    "slice_kl": "KL(data || model) on the slice, nats",
-    "slice_tv": "Total variation on the slice",
-    "kl_gaussian": "KL(data || Gaussian of the same moments), nats",
-    "log_likelihood_test": "Log-likelihood of held-out or fresh points, nats a point",
-    "log_likelihood_low": "Log-likelihood, lower end of its bracket",
-    "log_likelihood_high": "Log-likelihood, upper end of its bracket",
-    "log_likelihood_train": "Log-likelihood of training points",
-    "log_likelihood_gaussian": "Log-likelihood of held-out points, Gaussian",
-    "log_likelihood_kde": "Log-likelihood of held-out points, kernel estimate",
-    "mass_outside": "Model's mass outside the data's box",
-    "log_z": "log Z",
-    "log_z_low": "log Z, lower end of its bracket",
-    "log_z_high": "log Z, upper end of its bracket",
-    "log_z_ess_forward": "Effective share of chains from the Gaussian (AIS forward)",
-    "log_z_ess_reverse": "Effective share of chains from data (AIS in reverse)",
-    "log_z_failed": "AIS met numbers that are not finite",
-    "log_z_error": "Change of log Z on a grid of half as many points a side",
-    "energy_distance_short": "Energy distance, short-run samples",
-    "energy_distance_long": "Energy distance, long-run samples",
-    "energy_distance_data": "Energy distance, chains from data",
-    "energy_distance_mala": "Energy distance, chains with the Metropolis test",
-    "neighbours_short": "Nearest neighbours of their own kind, short-run samples",
-    "neighbours_long": "Nearest neighbours of their own kind, long-run samples",
-    "neighbours_data": "Nearest neighbours of their own kind, chains from data",
-    "neighbours_mala": "Nearest neighbours of their own kind, chains with the Metropolis test",
-    "energy_distance_floor": "Energy distance, two samples of the data (floor)",
-    "lost_chains_short": "Short-run chains lost to numbers that are not finite",
-    "lost_chains_long": "Long-run chains lost to numbers that are not finite",
-    "lost_chains_data": "Chains from data lost to numbers that are not finite",
-    "lost_chains_mala": "Chains with the Metropolis test lost",
-    "u_shift": "Mean U of long-run chains less that of data, in the data's standard deviations",
-    "u_drift": "Change of their median U over the second half, in the same",
-    "acceptance": "Acceptance of the training's step under a Metropolis test",
-    "mala_acceptance": "Acceptance of chains with the Metropolis test",
-    "mala_step": "Their step, adapted",
-    "entropy": "Entropy of the data, nats",
-    "coldness": "Coldness",
-    "samples": "Samples compared",
-    "short_steps": "Steps of short-run chains",
-    "long_steps": "Steps of long-run chains",
-    "data_steps": "Steps of chains from data",
-    "iterations": "Iterations",
-    "seconds": "Seconds of training",
-}
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a run folder holds that a report needs."""
-
-    name: str
-    config: str
-    columns: dict[str, Array]
-    metrics: dict[str, float]
-    densities: Densities
-
-    @property
-    def command(self) -> str:
-        lines = [x for x in self.config.splitlines() if x.startswith(COMMAND)]
-        return lines[0].removeprefix(COMMAND).strip() if lines else ""
-
-    @cached_property
-    def settings(self) -> dict[str, str]:
-        return {str(k): compact(v) for k, v in (yaml.safe_load(self.config) or {}).items()}
-
-    @cached_property
-    def verdict(self) -> Verdict:
-        return judge(self.metrics)
 
 
 def write_report(runs: Sequence[Path], out: Path) -> Path:
@@ -118,62 +36,17 @@ def write_report(runs: Sequence[Path], out: Path) -> Path:
         raise ValueError("a report needs at least one run")
     if out.is_dir():
         raise BadFile(f"{out} is a folder; name a file, such as {out / 'report.html'}")
-    names = [Path(run).resolve().name for run in runs]
-    if len(set(names)) < len(names):
-        names = [str(run) for run in runs]
-    loaded = [read_run(Path(run), name) for run, name in zip(runs, names, strict=True)]
+    loaded = [read_run(Path(run), name) for run, name in zip(runs, names_of(runs), strict=True)]
     page = render(loaded)
     out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, lambda file: file.write(page.encode()))
     return out
 
 
-def read_run(folder: Path, name: str) -> Run:
-    """Everything in a run folder that the report shows; nothing in it is run."""
-    for file in ("config.yaml", "metrics.csv"):
-        if not (folder / file).is_file():
-            raise BadFile(f"{folder} is no run: it has no {file}; make one with `coldness train`")
-    for file in ("metrics.json", "evaluation.npz"):
-        if not (folder / file).is_file():
-            raise BadFile(f"{folder} has no {file}; run `coldness evaluate {folder}` first")
-    path = folder / "config.yaml"
-    try:
-        config = path.read_text()
-        if not isinstance(yaml.safe_load(config), dict | None):
-            raise BadFile(f"{path} holds no settings; it should be a mapping")
-        path = folder / "metrics.csv"
-        columns = {k: np.array(v, dtype=np.float64) for k, v in read_metrics(path).items()}
-        path = folder / "metrics.json"
-        metrics = _numbers(json.loads(path.read_text()))
-        path = folder / "evaluation.npz"
-        densities = read_densities(path)
-    except BadFile:
-        raise
-    except (*BROKEN, yaml.YAMLError) as error:
-        again = "train" if path.suffix in (".yaml", ".csv") else f"evaluate {folder}"
-        raise BadFile(
-            f"{path} is truncated or not of coldness; write it anew with `coldness {again}`"
-        ) from error
-    return Run(name, config, columns, metrics, densities)
-
-
-def _numbers(metrics: Any) -> dict[str, float]:
-    if not isinstance(metrics, dict):
-        raise ValueError("metrics are no dictionary")
-    return {key: float(value) for key, value in metrics.items() if value is not None}
-
-
-def compact(value: Any) -> str:
-    """A setting in one line: parts as Class(argument=value, ...)."""
-    if isinstance(value, dict) and "class_path" in value:
-        name = str(value["class_path"]).rpartition(".")[2]
-        arguments = value.get("init_args") or {}
-        return f"{name}({', '.join(f'{k}={compact(v)}' for k, v in arguments.items())})"
-    if isinstance(value, dict):
-        return ", ".join(f"{k}={compact(v)}" for k, v in value.items())
-    if isinstance(value, list):
-        return f"[{', '.join(compact(v) for v in value)}]"
-    return "none" if value is None else str(value)
+def names_of(runs: Sequence[Path]) -> list[str]:
+    """Of their folders; whole paths where two have the same."""
+    names = [Path(run).resolve().name for run in runs]
+    return names if len(set(names)) == len(names) else [str(run) for run in runs]
 
 
 def environment() -> Environment:
@@ -195,7 +68,8 @@ def render(runs: Sequence[Run]) -> str:
     keys = list(dict.fromkeys(key for run in runs for key in run.settings))
     template = environment().get_template("report.html.j2")
     return template.render(
-        runs=runs,
+        runs=[(run, trust.pictures(run)) for run in runs],
+        names=[run.name for run in runs],
         thresholds=THRESHOLDS,
         groups=_groups(runs),
         lines=[
@@ -209,10 +83,9 @@ def render(runs: Sequence[Run]) -> str:
             if (drawn := chains.pictures(run.densities.arrays, run.metrics))
         ],
         colour_scale=figures.colour_scale(),
-        curves=[
-            (c.title, c.caption, c.render(columns, figures.LIGHT), c.render(columns, figures.DARK))
-            for c in figures.curves(columns)
-        ],
+        curves=_drawn(runs, columns, curves(columns)),
+        anatomy=_drawn(runs, columns, anatomy.pictures(columns)),
+        stories=[(run.name, story(run.events)) for run in runs if run.events],
         light=figures.LIGHT.runs,
         dark=figures.DARK.runs,
         rows=_rows(runs),
@@ -220,11 +93,26 @@ def render(runs: Sequence[Run]) -> str:
     )
 
 
+def _drawn(
+    runs: Sequence[Run], columns: Sequence[Columns], wanted: Sequence[Curve]
+) -> list[tuple[str, str, str, str]]:
+    """Title, caption, light and dark picture of each, with events of the guard."""
+    marks = [run.marks for run in runs]
+    return [
+        (
+            c.title,
+            c.caption,
+            c.render(columns, figures.LIGHT, marks),
+            c.render(columns, figures.DARK, marks),
+        )
+        for c in wanted
+    ]
+
+
 def _rows(runs: Sequence[Run]) -> list[tuple[str, list[float | None]]]:
     """Figures that any run has: those with a label first, in its order."""
-    there = dict.fromkeys(key for run in runs for key in run.metrics)
-    keys = [k for k in LABELS if k in there] + [k for k in there if k not in LABELS]
-    return [(LABELS.get(key, key), [run.metrics.get(key) for run in runs]) for key in keys]
+    keys = in_order(dict.fromkeys(key for run in runs for key in run.metrics))
+    return [(label(key), [run.metrics.get(key) for run in runs]) for key in keys]
 
 
 def _groups(runs: Sequence[Run]) -> list[dict[str, Any]]:

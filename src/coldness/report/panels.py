@@ -118,14 +118,19 @@ class Densities:
 
     def _grid(self, name: str, key: str, side: str = "side") -> Panel:
         log_p = figures.crop(self.arrays[side], self.arrays[key], self.box)
-        return Panel(name, np.exp(log_p), figures.log_density(np.exp(log_p)))
+        missing = float(np.isnan(log_p).mean())
+        note = f"{missing:.0%} is not a number (grey)" if missing else ""
+        return Panel(name, np.exp(log_p), figures.log_density(np.exp(log_p)), note)
 
     def _samples(self, name: str, key: str) -> Panel:
         x = self.arrays[key]
         estimate = figures.sample_density if self.by_kernels else figures.histogram
         density = estimate(x[:, :2], self.box)
-        outside = 1 - float((np.abs(x[:, :2]) <= self.box).all(1).mean())
+        lost = 1 - float(np.isfinite(x).all(1).mean())
+        outside = 1 - float((np.abs(x[:, :2]) <= self.box).all(1).mean()) - lost
         note = f"{outside:.1%} lie outside the panel" if outside >= 0.001 else ""
+        if lost:
+            note = f"{lost:.1%} are not finite" + (f", {note}" if note else "")
         return Panel(name, density, figures.log_density(density), note)
 
 

@@ -21,8 +21,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from coldness.report.page import BROKEN
 from coldness.report.panels import Densities, Ends, Panel, read_densities
+from coldness.report.run import BROKEN
 from coldness.report.verdict import number
 from coldness.studies.claims import Row
 from coldness.studies.study import Block

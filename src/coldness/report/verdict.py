@@ -1,11 +1,16 @@
-"""What a trained model can be trusted with: three questions, answered from its figures.
+"""What a trained model can be trusted with: five questions, answered from its figures.
 
+    Does it generate from noise?    energy distance of short-run samples, over its floor
+    Do long chains keep the quality?                of long-run samples, and whether these have
+                                    converged (both in chain_answers.py)
     Is its density right?           KL(data || model) and total variation; where the data's density
                                     is not known, log-likelihood of held-out points against that
                                     of two plain models (density_answer.py)
-    Does it generate from noise?    energy distance of short-run samples, over its floor
-    Do long chains keep the quality?                of long-run samples, and whether these have
-                                    converged (chain_answers.py)
+    Does it recognise what is not data?
+                                    AUROC of its potentials against other points, over that of the
+                                    true density where it is known (ood_answer.py)
+    Was training healthy?           series of the training, and what the guard had to do
+                                    (training_answer.py)
 
 Pure functions of the dictionary in metrics.json, so that the page and the command line say the
 same.
@@ -18,9 +23,8 @@ from dataclasses import dataclass
 
 from coldness.diagnostics.convergence import CHANGE, SHIFT
 from coldness.evaluation.ais import LEAST_ESS, LOOSE
-from coldness.report.answers import Answer, Grade, number
+from coldness.report.answers import ENOUGH_SAMPLES, Answer, Grade, Topic, number
 from coldness.report.chain_answers import (
-    ENOUGH_SAMPLES,
     FLOOR_PARTLY,
     FLOOR_YES,
     JUDGED_SAMPLES,
@@ -38,6 +42,15 @@ from coldness.report.density_answer import (
     TV_YES,
     density,
 )
+from coldness.report.ood_answer import (
+    ALONE_PARTLY,
+    ALONE_YES,
+    BEHIND_PARTLY,
+    BEHIND_YES,
+    others,
+)
+from coldness.report.summary import summary
+from coldness.report.training_answer import training
 
 __all__ = ["THRESHOLDS", "Answer", "Grade", "Verdict", "judge", "number"]
 
@@ -52,7 +65,8 @@ THRESHOLDS = (
     "where all but the first two dimensions are 0, must agree. Where the bracket of log Z is wider "
     "than "
     f"{LOOSE:g} nats, or fewer than {LEAST_ESS:.0%} of the chains count in either direction, the "
-    f"answer is no if even the lower bound is above {KL_PARTLY:g}, else not measured. Neither side "
+    f"answer is no if even the lower bound is above {KL_PARTLY:g}, or total variation on the slice "
+    f"above {TV_PARTLY:g}, else not measured. Neither side "
     "sees mass that no chain reaches, so yes becomes partly where long chains have not converged.",
     "Density of your own points, whose true density nobody knows: the mean log-likelihood of "
     "held-out points is compared with that of two plain models of the training points, a Gaussian "
@@ -73,63 +87,34 @@ THRESHOLDS = (
     f"less than {SHIFT:g} standard deviations of the data's U from that of data, and that its "
     f"median moved by less than {CHANGE:g} of them between half way and the end. Oversaturated is "
     f"a mean U at least {SHIFT:g} below that of data, drifting is anything else.",
+    "What is not data: the model ranks data and other points by U. AUROC is the share of pairs in "
+    "the right order; 0.5 is chance. Yes if, for every set, it is less than "
+    f"{BEHIND_YES:g} behind that of the true density on the same points, or of the better of a "
+    "Gaussian and a kernel estimate where the density is not known; partly if less than "
+    f"{BEHIND_PARTLY:g}. Where there is neither: yes above {ALONE_YES:g}, partly above "
+    f"{ALONE_PARTLY:g}, which says as much about the sets as about the model. The likelihood "
+    "ratio of data and set would rank better than any density, so that a model may be ahead. Sets "
+    "are uniform noise on the box around the data, widened, a Gaussian with the data's moments, "
+    "the data with its coordinates shuffled across examples, and files that are named with --ood. "
+    "Other sets may be harder.",
+    "Training: yes if it was convergent and the guard saw nothing; partly if it was steady without "
+    "being convergent, or oversaturated, or if the guard raised an alarm that it ended well after; "
+    "no if it was diverging or starved, or if the guard gave the run up.",
 )
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One sentence, and the answers it sums up: density, short-run samples, long-run samples."""
+    """One sentence, and the answers that it sums up, in the order of the questions."""
 
     summary: str
     answers: list[Answer]
 
+    def __getitem__(self, topic: Topic) -> Answer:
+        return next(answer for answer in self.answers if answer.topic == topic)
+
 
 def judge(metrics: Mapping[str, float]) -> Verdict:
     """The verdict on the figures of metrics.json, any of which may be missing."""
-    answers = [density(metrics), short(metrics), long(metrics)]
-    return Verdict(_summary(*(a.answer for a in answers)), answers)
-
-
-def _summary(density: Grade, short: Grade, long: Grade) -> str:
-    """Such as: A density you can use, not a generator: its energies ..., chains from noise ..."""
-    if density == short == long == "not measured":
-        return "Nothing was measured, so nothing can be said."
-    what = {"yes": "a density you can use", "partly": "a rough density"}.get(density)
-    makes = {"yes": "a generator", "partly": "a rough generator"}.get(short)
-    if makes is None and long == "yes":
-        makes = "a generator with long chains"
-    elif short == "not measured" and long == "partly":
-        makes = "a rough generator with long chains"
-    if density == "no":
-        head = f"{makes}, not a density" if makes else "not a density"
-        head = "neither a density nor a generator" if not makes and short == "no" else head
-    elif what is None:
-        head = makes or "not a generator"
-    elif makes is None:
-        head = what if short == "not measured" else f"{what}, not a generator"
-    else:
-        head = f"{what} and {makes}"
-    joined = "but" if short == "no" else "and"
-    clauses = [
-        {
-            "yes": "its energies can be read as log-densities",
-            "partly": "its energies give the rough shape of the density",
-            "no": "its energies say little about likelihood",
-            "not measured": "its density was not measured",
-        }[density],
-        {
-            "yes": "short chains from noise give good samples",
-            "partly": "short chains from noise give passable samples",
-            "no": "short chains from noise miss the data's law",
-            "not measured": "short chains were not measured",
-        }[short],
-        {
-            "yes": f"{joined} long chains {'stay' if short == 'yes' else 'are'} good",
-            "partly": f"{joined} long chains are passable",
-            "no": "but long chains spoil them" if makes else "and so do long ones",
-            "not measured": "and long chains were not measured",
-        }[long],
-    ]
-    if long == "no" and short == "not measured":
-        clauses[2] = "and long chains miss the data's law"
-    return f"{head[0].upper()}{head[1:]}: {', '.join(clauses)}."
+    answers = [short(metrics), long(metrics), density(metrics), others(metrics), training(metrics)]
+    return Verdict(summary(*(a.answer for a in answers)), answers)

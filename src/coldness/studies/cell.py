@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from coldness.evaluation import evaluate
+from coldness.report.training_answer import training_figures
 from coldness.schedules import Schedule
 from coldness.studies.study import FIGURES, Cell
 from coldness.training import Training, fit
@@ -111,6 +112,7 @@ def _train(
         run.save_model(training.weights())
         settings.load_model_state(training.weights())
         figures, arrays = evaluate(settings, lambda stage: on_progress(1.0, stage))
+        figures |= training_figures(run.path)
         bad = [name for name, value in figures.items() if not math.isfinite(value)]
         row |= {name: figures.get(name) for name in FIGURES if name not in bad}
         if "kl" in bad:

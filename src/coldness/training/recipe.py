@@ -126,7 +126,7 @@ def resolve(
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             given = parser.parse_args(["--config", yaml.safe_dump(recipe), *rest])
-            text = parser.dump(_settings_only(given))
+            text = parser.dump(_settings_only(given), skip_none=False)
             # Networks draw their weights from the global generator, which is left as it was.
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(given.seed)

@@ -1,0 +1,184 @@
+"""Does the model tell data from what is not data? Scores on log p = -U - log Z, which needs no Z.
+
+Held-out or fresh data is ranked by -U together with points of another set:
+
+    AUROC   P(score of data > score of the other), ties count half; 0.5 is chance
+    AUPR    average precision, data being the positive class; 0.5 is chance where both are as many
+    FPR95   share of the other set that is accepted where 95% of the data is
+
+Sets that any data has, none of which needs a file:
+
+    uniform    on the box around the data, so many times as wide
+    gaussian   N(mean, covariance of the data)
+    shuffled   every coordinate permuted across examples: the marginals, without what ties them
+
+The best score is not log p but the likelihood ratio p_data / p_other; they agree for the uniform
+set. What stands beside a model's figures is the same score from the true density where that is
+known ("best": as a ranking by log p), and else the better of two plain models of the training
+points ("plain"). A model may be ahead of either: neither ranking is the best possible one.
+
+References:
+    A Baseline for Detecting Misclassified and Out-of-Distribution Examples in Neural Networks
+    (Hendrycks, Gimpel, 2017), section 2, for AUROC and AUPR.
+    Enhancing the Reliability of Out-of-distribution Image Detection in Neural Networks
+    (Liang, Li, Srikant, 2018), for FPR95.
+    Your Classifier is Secretly an Energy Based Model (Grathwohl et al., 2020), section 5.3, for
+    log p(x) as a score, known there up to a constant.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import gaussian_kde, multivariate_normal
+from torch import Tensor
+
+from coldness.data import Data, HeldOut, KnownDensity
+from coldness.data.points import BadPoints, read_points
+from coldness.energies import Energy
+from coldness.evaluation.likelihood import potential
+
+ACCEPTED = 0.95
+"""Share of the data that is accepted where the false positive rate is read off."""
+
+LEAST_POINTS = 100
+"""Of a file. An AUROC from fewer has a standard error of up to 0.05, which would decide grades."""
+
+CENTRES = 4000
+"""At most so many training points are centres of the kernel estimate: it is for a ranking only."""
+
+ROWS_AT_ONCE = 500
+
+OWN_SETS = ("uniform", "gaussian", "shuffled")
+BESIDE = ("best", "plain")
+
+Array = NDArray[np.float64]
+Score = Callable[[Tensor], Array]
+
+
+def separation(inside: Array, outside: Array) -> dict[str, float]:
+    """auroc, aupr and fpr95 of scores (n,) and (m,), of which those of data should be higher.
+
+    Infinite scores have their place in a ranking; with one that is not a number there is none, and
+    all three are not a number.
+    """
+    scores = np.concatenate([inside, outside])
+    if np.isnan(scores).any():
+        return dict.fromkeys(("auroc", "aupr", "fpr95"), math.nan)
+    levels, place = np.unique(-scores, return_inverse=True)
+    n, m = len(inside), len(outside)
+    hits = np.bincount(place[:n], minlength=len(levels)).cumsum()
+    false = np.bincount(place[n:], minlength=len(levels)).cumsum()
+    precision = hits / (hits + false)
+    return {
+        "auroc": float(np.trapezoid(np.append(0, hits), np.append(0, false))) / (n * m),
+        "aupr": float((np.diff(hits, prepend=0) * precision).sum()) / n,
+        "fpr95": float(false[np.argmax(hits >= ACCEPTED * n)]) / m,
+    }
+
+
+def own_sets(
+    data: Data, count: int, widening: float, generator: torch.Generator
+) -> Mapping[str, Tensor]:
+    """Sets (count, ...) that are made from examples of the data itself.
+
+    Args:
+        data: of which `count` examples are drawn.
+        count: of the points of each set.
+        widening: of the box.
+        generator: on the CPU.
+    """
+    examples = data.sample(count, generator)
+    x = examples.flatten(1).double()
+    low, high = x.min(0).values, x.max(0).values
+    offset = torch.rand(x.shape, generator=generator, dtype=x.dtype) - 0.5
+    sets = {"uniform": (low + high) / 2 + widening * (high - low) * offset}
+    sets["gaussian"] = _gaussian_like(x, generator)
+    if x.shape[1] > 1:
+        order = torch.rand(x.shape, generator=generator).argsort(0)
+        sets["shuffled"] = x.gather(0, order)
+    return {name: y.to(examples).reshape(examples.shape) for name, y in sets.items()}
+
+
+def _gaussian_like(x: Tensor, generator: torch.Generator) -> Tensor:
+    """As many points of N(mean, covariance) as there are examples x (N, D).
+
+    Centred examples, mixed with independent weights N(0, 1/N), have exactly their covariance,
+    whatever its rank.
+    """
+    centre, rows = x.mean(0), []
+    for part in x.split(ROWS_AT_ONCE):
+        weights = torch.randn(len(part), len(x), generator=generator, dtype=x.dtype)
+        rows.append(centre + weights @ (x - centre) / math.sqrt(len(x)))
+    return torch.cat(rows)
+
+
+def read_sets(paths: Iterable[str], data: Data) -> dict[str, Tensor]:
+    """Sets from files of points in the data's own units, by the files' names.
+
+    Raises:
+        BadPoints: in one line, what is wrong with a file.
+    """
+    sets: dict[str, Tensor] = {}
+    for path in paths:
+        name = re.sub(r"\W+", "_", Path(path).stem)
+        if name in (*OWN_SETS, *sets) or name.endswith(tuple(f"_{word}" for word in BESIDE)):
+            raise BadPoints(f"{path}: the name {name} is taken in the table; rename the file")
+        x = torch.from_numpy(read_points(path))
+        if len(x) < LEAST_POINTS:
+            raise BadPoints(
+                f"{path} holds {len(x)} points; {LEAST_POINTS} are the least to judge by"
+            )
+        if x.shape[1] != math.prod(data.shape):
+            raise BadPoints(
+                f"{path} holds points of {x.shape[1]} dimensions, the data has "
+                f"{math.prod(data.shape)}"
+            )
+        sets[name] = data.into_model(x.reshape(-1, *data.shape)).float()
+    return sets
+
+
+def compare_with_sets(
+    energy: Energy, data: Data, x_data: Tensor, sets: Mapping[str, Tensor]
+) -> tuple[dict[str, float], dict[str, Tensor]]:
+    """Figures of every set, and its potentials u_ood_NAME.
+
+    auroc_logp_NAME, aupr_logp_NAME, fpr95_logp_NAME; the same with _best of the true density, or
+    with _plain of the better plain model by each figure.
+    """
+    figures: dict[str, float] = {}
+    arrays: dict[str, Tensor] = {}
+    u_data = potential(energy, x_data)
+    beside, scores = _scores_beside(data)
+    inside = [score(x_data) for score in scores]
+    for name, x in sets.items():
+        u = potential(energy, x)
+        arrays[f"u_ood_{name}"] = u
+        of_model = separation(-u_data.numpy(), -u.numpy())
+        figures |= {f"{figure}_logp_{name}": value for figure, value in of_model.items()}
+        others = [separation(i, score(x)) for i, score in zip(inside, scores, strict=True)]
+        for figure in of_model if others else ():
+            best = min if figure == "fpr95" else max
+            figures[f"{figure}_logp_{name}_{beside}"] = best(other[figure] for other in others)
+    return figures, arrays
+
+
+def _scores_beside(data: Data) -> tuple[str, list[Score]]:
+    """What the model is compared with, and its scores; none where there is nothing to take."""
+    if isinstance(data, KnownDensity):
+        return "best", [lambda x: data.log_prob(x).numpy()]
+    train = data.train[:CENTRES].double() if isinstance(data, HeldOut) else torch.empty(0)
+    if train.dim() != 2 or len(train) <= train.shape[1]:
+        return "", []
+    points = train.T.numpy()
+    gaussian, kernels = multivariate_normal(points.mean(1), np.cov(points)), gaussian_kde(points)
+    return "plain", [
+        lambda x: gaussian.logpdf(x.double().numpy()).reshape(-1),
+        lambda x: kernels.logpdf(x.double().T.numpy()),
+    ]

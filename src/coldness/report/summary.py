@@ -1,0 +1,62 @@
+"""The answers of a verdict in a sentence or two."""
+
+from __future__ import annotations
+
+from coldness.report.answers import Grade
+
+
+def summary(short: Grade, long: Grade, density: Grade, others: Grade, training: Grade) -> str:
+    """Such as: A density you can use, not a generator: its energies ..., chains from noise ...
+
+    The last two are mentioned where they are a no.
+    """
+    faults = _faults(others, training)
+    if density == short == long == "not measured":
+        return faults or "Nothing was measured, so nothing can be said."
+    what = {"yes": "a density you can use", "partly": "a rough density"}.get(density)
+    makes = {"yes": "a generator", "partly": "a rough generator"}.get(short)
+    if makes is None and long == "yes":
+        makes = "a generator with long chains"
+    elif short == "not measured" and long == "partly":
+        makes = "a rough generator with long chains"
+    if density == "no":
+        head = f"{makes}, not a density" if makes else "not a density"
+        head = "neither a density nor a generator" if not makes and short == "no" else head
+    elif what is None:
+        head = makes or "not a generator"
+    elif makes is None:
+        head = what if short == "not measured" else f"{what}, not a generator"
+    else:
+        head = f"{what} and {makes}"
+    joined = "but" if short == "no" else "and"
+    clauses = [
+        {
+            "yes": "its energies can be read as log-densities",
+            "partly": "its energies give the rough shape of the density",
+            "no": "its energies say little about likelihood",
+            "not measured": "its density was not measured",
+        }[density],
+        {
+            "yes": "short chains from noise give good samples",
+            "partly": "short chains from noise give passable samples",
+            "no": "short chains from noise miss the data's law",
+            "not measured": "short chains were not measured",
+        }[short],
+        {
+            "yes": f"{joined} long chains {'stay' if short == 'yes' else 'are'} good",
+            "partly": f"{joined} long chains are passable",
+            "no": "but long chains spoil them" if makes else "and so do long ones",
+            "not measured": "and long chains were not measured",
+        }[long],
+    ]
+    if long == "no" and short == "not measured":
+        clauses[2] = "and long chains miss the data's law"
+    return " ".join(filter(None, (f"{head[0].upper()}{head[1:]}: {', '.join(clauses)}.", faults)))
+
+
+def _faults(others: Grade, training: Grade) -> str:
+    """A sentence on what else is wrong."""
+    blind, ill = "it does not recognise what is not data", "its training was not healthy"
+    found = [text for text, judged in ((blind, others), (ill, training)) if judged == "no"]
+    joined = ", and ".join(found)
+    return f"{joined[0].upper()}{joined[1:]}." if found else ""

@@ -1,0 +1,446 @@
+"""The trust report: no model is called trustworthy for what it fails at.
+
+Five trained models whose truth is known, by the figures of their evaluation; models made of the
+truth itself, evaluated here; the guard's events; and the page where nothing is finite.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from browser import images
+from coldness.energies import Energy
+from coldness.evaluation import evaluate
+from coldness.report import figures, judge, trust, write_report
+from coldness.report.anatomy import pictures as anatomy_pictures
+from coldness.report.answers import QUESTIONS
+from coldness.report.events import Event, guard_figures, read_events, story
+from coldness.report.labels import label
+from coldness.report.ood_answer import ALONE_PARTLY, ALONE_YES, BEHIND_PARTLY, BEHIND_YES
+from coldness.report.run import read_run
+from coldness.report.training_answer import training_figures
+from coldness.training.checkpoint import BadFile
+from coldness.training.folder import RunFolder
+from coldness.training.settings import Settings
+from small import settings
+
+STEADY = {
+    "health_window": 2000,
+    "expansion_share": 0.51,
+    "contraction_share": 0.49,
+    "d_size": 2.1,
+    "d_growth": 1.0,
+    "variance_ratio": 1.0,
+    "variance_ratio_limit": 0.5,
+}
+
+
+def sets(uniform: float, gaussian: float, shuffled: float, *best: float) -> dict[str, float]:
+    names = ("uniform", "gaussian", "shuffled")
+    found = dict(
+        zip((f"auroc_logp_{n}" for n in names), (uniform, gaussian, shuffled), strict=True)
+    )
+    return found | dict(zip((f"auroc_logp_{n}_best" for n in names), best, strict=False))
+
+
+PLANE = {"energy_distance_floor": 0.0004214, "samples": 4000}
+TEN = {"energy_distance_floor": 0.007241, "samples": 1000}
+OF_PLANE, OF_TEN = (0.9491, 0.8667, 0.7072), (0.9995, 0.7696, 0.737)
+
+MODELS = {
+    # mixture2d --contrast.beta 0: where chains of 20 steps go is all that was learned.
+    "beta 0": PLANE
+    | STEADY
+    | sets(0.8562, 0.656, 0.5591, *OF_PLANE)
+    | {"kl": 15.81, "tv": 0.6438, "u_shift": -0.7827, "u_drift": 0.0003176}
+    | {"energy_distance_short": 0.0003391, "neighbours_short": 0.5051}
+    | {"energy_distance_long": 0.465, "neighbours_long": 0.7394},
+    # mixture2d: right in nats, and too hot in training for short chains to arrive.
+    "beta 0.9": PLANE
+    | STEADY
+    | sets(0.9492, 0.8672, 0.7066, *OF_PLANE)
+    | {"kl": 0.01681, "tv": 0.06756, "u_shift": 0.04087, "u_drift": -0.05003, "beta": 0.9}
+    | {"energy_distance_short": 0.1054, "neighbours_short": 0.6146, "starved_share": 0.0}
+    | {"energy_distance_long": 0.003809, "neighbours_long": 0.4944},
+    # rings10d-data: chains from data see nothing but data.
+    "data": TEN
+    | STEADY
+    | sets(0.9072, 0.4716, 0.4943, *OF_TEN)
+    | {"kl": 44.66, "kl_low": 42.4, "kl_high": 46.93, "slice_tv": 0.987}
+    | {"log_z_low": 3369.0, "log_z_high": 3369.1, "log_z_ess_forward": 0.7864}
+    | {"log_z_ess_reverse": 0.7378, "u_shift": -1.307, "u_drift": -0.06831}
+    | {"energy_distance_short": 1.044, "neighbours_short": 0.915}
+    | {"energy_distance_long": 0.8481, "neighbours_long": 0.9905}
+    | {"expansion_share": 0.98, "contraction_share": 0.02, "d_growth": 1.248},
+    # rings10d-hybrid in 4,000 iterations, in raw coordinates: a tenth of the spread is 0.01.
+    "hybrid": TEN
+    | STEADY
+    | sets(0.8237, 0.5084, 0.5068, *OF_TEN)
+    | {"kl": 104.7, "kl_low": -249.2, "kl_high": 112.3, "slice_tv": 0.9552}
+    | {"log_z_low": -2499.0, "log_z_high": -2151.0, "log_z_ess_forward": 0.7877}
+    | {"log_z_ess_reverse": 0.0009769, "u_shift": -0.9925, "u_drift": -0.008927}
+    | {"energy_distance_short": 0.4818, "neighbours_short": 0.8455}
+    | {"energy_distance_long": 1.776, "neighbours_long": 0.9775}
+    | {"expansion_share": 0.7695, "contraction_share": 0.2305, "d_growth": 1.859, "d_size": 52.4},
+    # mixture2d --contrast.beta 0 --sources.0.kernel.step_size 0.125, without a guard.
+    "diverged": PLANE
+    | STEADY
+    | sets(0.7507, 0.4392, 0.5145, *OF_PLANE)
+    | {"kl": 2.349e8, "tv": 1.0, "u_shift": 1.221e8, "u_drift": -3.808e6}
+    | {"energy_distance_short": 3.146e7, "neighbours_short": 1.0}
+    | {"energy_distance_long": 4.009e7, "neighbours_long": 1.0}
+    | {
+        "expansion_share": 0.9975,
+        "contraction_share": 0.0025,
+        "d_growth": 1971.0,
+        "d_size": 3.7e15,
+    },
+}
+"""Figures of trained models, to four digits."""
+
+TRUTH = {
+    "beta 0": ["yes", "no", "no", "no", "partly"],
+    "beta 0.9": ["no", "yes", "yes", "yes", "yes"],
+    "data": ["no", "no", "no", "no", "partly"],
+    "hybrid": ["no", "no", "no", "no", "partly"],
+    "diverged": ["no", "no", "no", "no", "no"],
+}
+"""Samples, long chains, density, other points, training."""
+
+
+def grades(metrics: dict[str, float]) -> list[str]:
+    return [answer.answer for answer in judge(metrics).answers]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_five_models_whose_truth_is_known(model: str) -> None:
+    verdict = judge(MODELS[model])
+    assert [a.answer for a in verdict.answers] == TRUTH[model]
+    assert [a.topic for a in verdict.answers] == list(QUESTIONS)
+    summary = verdict.summary
+    assert ("a density you can use" in summary.lower()) == (TRUTH[model][2] == "yes")
+    assert ("generator" in summary.partition(":")[0]) != summary.startswith("Not a density")
+    assert ("does not recognise" in summary) == (TRUTH[model][3] == "no")
+    assert ("not healthy" in summary) == (TRUTH[model][4] == "no")
+    assert all(answer.figure and answer.sentence for answer in verdict.answers)
+
+
+# Models made of the truth.
+
+
+class Of(Energy):
+    """A function of the truth's potential and the point; with a parameter, so that it is moved."""
+
+    def __init__(self, given: Settings, change: str) -> None:
+        super().__init__()
+        self.truth, self.change = given.data.energy, change
+        self.none = torch.nn.Parameter(torch.zeros(1, dtype=torch.float64))
+
+    def energy(self, x: Tensor) -> Tensor:
+        u = self.truth(x.double())
+        changed = {
+            "truth": u,
+            "colder": 4 * u,
+            "flat": 0 * u + 0.01 * x.double().square().sum(1),
+            "nan": u * math.nan,
+        }
+        return changed[self.change]
+
+
+def evaluated(change: str, *words: str) -> dict[str, float]:
+    given = settings(
+        "mixture2d",
+        "--evaluation.samples=1000",
+        "--evaluation.grid=200",
+        "--evaluation.ais=null",
+        "--evaluation.adjusted=false",
+        *words,
+    )
+    given.energy = Of(given, change)
+    return evaluate(given)[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "density", "others"),
+    [("truth", "yes", "yes"), ("colder", "no", "yes"), ("flat", "no", "no"), ("nan", "no", "no")],
+)
+def test_models_made_of_the_truth(change: str, density: str, others: str) -> None:
+    """The truth at a fourth of its temperature is a wrong density that ranks as the truth does."""
+    verdict = judge(evaluated(change))
+    assert verdict["density"].answer == density
+    assert verdict["others"].answer == others
+    assert verdict["training"].answer == "not measured"
+    if change == "nan":
+        assert verdict["samples"].answer == verdict["chains"].answer == "no"
+
+
+def test_the_truth_from_noise_with_enough_steps_is_a_generator() -> None:
+    """Three steps do not arrive; four hundred do."""
+    words = ("--sources.0.kernel.step_size=0.01", "--evaluation.long_steps=400")
+    verdict = judge(evaluated("truth", *words))
+    assert verdict["samples"].answer == "no"
+    assert verdict["chains"].answer != "no"
+
+
+# Other points.
+
+
+@pytest.mark.parametrize(
+    ("behind", "expected"),
+    [
+        (-0.05, "yes"),
+        (BEHIND_YES - 1e-6, "yes"),
+        (BEHIND_YES + 1e-6, "partly"),
+        (BEHIND_PARTLY - 1e-6, "partly"),
+        (BEHIND_PARTLY + 1e-6, "no"),
+        (math.nan, "no"),
+    ],
+)
+@pytest.mark.parametrize("word", ["best", "plain"])
+def test_the_worst_set_decides(behind: float, expected: str, word: str) -> None:
+    metrics = {"samples": 4000.0, "auroc_logp_a": 0.99, f"auroc_logp_a_{word}": 0.9}
+    metrics |= {"auroc_logp_b": 0.75 - behind, f"auroc_logp_b_{word}": 0.75}
+    answer = judge(metrics)["others"]
+    assert answer.answer == expected
+    assert "0.990 against a (0.900)" in answer.figure
+    assert ("plain" in answer.figure or "Gaussian" in answer.figure) == (word == "plain")
+
+
+@pytest.mark.parametrize(
+    ("auroc", "expected"),
+    [(ALONE_YES + 1e-6, "yes"), (0.94, "partly"), (ALONE_PARTLY + 1e-6, "partly"), (0.74, "no")],
+)
+def test_without_a_yardstick_the_answer_says_so(auroc: float, expected: str) -> None:
+    answer = judge({"auroc_logp_uniform": auroc, "samples": 4000})["others"]
+    assert answer.answer == expected
+    assert "nothing is known" in answer.sentence
+
+
+def test_few_samples_are_too_few_for_a_yes() -> None:
+    metrics = sets(0.95, 0.87, 0.7, *OF_PLANE)
+    assert judge(metrics | {"samples": 1000})["others"].answer == "yes"
+    assert judge(metrics | {"samples": 999})["others"].answer == "partly"
+
+
+def test_what_it_likes_better_than_data_is_named() -> None:
+    answer = judge(sets(0.95, 0.3, 0.7, *OF_PLANE))["others"]
+    assert answer.sentence.startswith("It likes a Gaussian better than data")
+
+
+# Training.
+
+
+@pytest.mark.parametrize(
+    ("guard", "expected", "says"),
+    [
+        ({"guard_alarms": 0, "guard_rollbacks": 0}, "yes", "no alarm of the guard"),
+        ({"guard_alarms": 2, "guard_rollbacks": 1}, "partly", "2 alarms, 1 rollback of the guard"),
+        ({"guard_alarms": 0, "guard_warnings": 1}, "partly", "1 warning of the guard"),
+        ({"guard_alarms": 1, "guard_stopped": 1}, "no", "given up by the guard after 1 alarm"),
+    ],
+)
+def test_the_guard_counts_in(guard: dict[str, float], expected: str, says: str) -> None:
+    answer = judge(MODELS["beta 0.9"] | guard)["training"]
+    assert answer.answer == expected
+    assert answer.figure.endswith(says)
+
+
+def test_a_guard_betters_nothing_and_alone_says_only_no() -> None:
+    quiet = {"guard_alarms": 0.0, "guard_rollbacks": 0.0}
+    assert judge(MODELS["diverged"] | quiet)["training"].answer == "no"
+    assert judge(quiet)["training"].answer == "not measured"
+    assert judge(quiet | {"guard_stopped": 1.0})["training"].answer == "no"
+
+
+def test_long_chains_alone_say_nothing_about_training() -> None:
+    chains = {"u_shift": 0.0, "u_drift": 0.0}
+    assert judge(chains)["training"].answer == "not measured"
+    assert judge(STEADY)["training"].sentence.startswith("Nothing ran away")
+    assert judge(STEADY | chains)["training"].answer == "yes"
+
+
+# Events.
+
+
+def event(iteration: int, kind: str, cause: str = "gap", attempt: int = 0) -> dict[str, object]:
+    text = f"{kind} of {cause} at {iteration}"
+    since = None if kind == "relaxed" else iteration - 10
+    return {
+        "iteration": iteration, "attempt": attempt, "event": kind, "cause": cause, "since": since,
+        "text": text, "action": "other fields are ignored",
+    }  # fmt: skip
+
+
+EVENTS = [
+    event(300, "alarm"),
+    event(300, "rollback"),
+    event(450, "alarm", attempt=1),
+    event(450, "rollback", attempt=1),
+    event(900, "relaxed", attempt=2),
+    event(1500, "alarm", "starvation", 2),
+    event(1500, "rollback", "starvation", 2),
+]
+STOPPED = [*EVENTS, event(1600, "stopped", "starvation", 3)]
+
+
+def write_events(folder: Path, events: list[dict[str, object]]) -> None:
+    (folder / "events.jsonl").write_text("".join(json.dumps(e) + "\n" for e in events))
+
+
+def test_the_story_of_a_run(tmp_path: Path) -> None:
+    assert read_events(tmp_path) == []
+    write_events(tmp_path, STOPPED)
+    episodes = story(read_events(tmp_path))
+    assert [e.seen.iteration for e in episodes] == [300, 450, 1500, 1600]
+    assert [[d.event for d in e.done] for e in episodes] == [
+        ["rollback"],
+        ["rollback", "relaxed"],
+        ["rollback"],
+        [],
+    ]
+    assert episodes[0].outcome == "It was seen again at iteration 450."
+    assert "starvation was, at iteration 1,500" in episodes[1].outcome
+    assert episodes[3].outcome == "The run ended there, with the last good model."
+    write_events(tmp_path, EVENTS)
+    assert "went on to its end" in story(read_events(tmp_path))[-1].outcome
+
+
+def test_figures_of_the_guard(tmp_path: Path) -> None:
+    write_events(tmp_path, STOPPED)
+    assert guard_figures(read_events(tmp_path)) == {
+        "guard_alarms": 4,
+        "guard_rollbacks": 3,
+        "guard_warnings": 0,
+        "guard_stopped": 1,
+    }
+
+
+@pytest.mark.parametrize("line", ['{"event": "alarm"}', '{"iteration": 1, "event": "party"}'])
+def test_something_else_than_events_is_refused(tmp_path: Path, line: str) -> None:
+    (tmp_path / "events.jsonl").write_text(line + "\n")
+    with pytest.raises(BadFile, match="something else than events"):
+        read_events(tmp_path)
+
+
+# The page.
+
+
+@pytest.fixture(autouse=True)
+def _coarse_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "KDE_POINTS", 24)
+
+
+def fabricate(folder: Path, columns: dict[str, np.ndarray], change: str = "truth") -> Path:
+    """A run folder of a model made of the truth, with these columns."""
+    folder.mkdir(parents=True)
+    given = settings("mixture2d", "--evaluation.ais=null", "--evaluation.adjusted=false")
+    given.energy = Of(given, change)
+    RunFolder(folder).save_config("seed: 0\n", "mixture2d", "coldness train mixture2d")
+    rows = zip(*columns.values(), strict=True)
+    lines = [",".join(columns), *(",".join(f"{v:.6g}" for v in row) for row in rows)]
+    (folder / "metrics.csv").write_text("\n".join(lines) + "\n")
+    RunFolder(folder).save_evaluation(*evaluate(given))
+    return folder
+
+
+def series(n: int = 2000) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {
+        "iteration": np.arange(n, dtype=np.float64),
+        "r": 1 + 0.1 * rng.normal(size=n),
+        "d": rng.normal(size=n),
+        "attempt": np.zeros(n),
+    }
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = fabricate(tmp_path_factory.mktemp("trust") / "run", series())
+    write_events(folder, EVENTS)
+    return folder
+
+
+def test_every_answer_has_a_picture_and_the_story_is_told(guarded: Path, tmp_path: Path) -> None:
+    run = read_run(guarded, "run")
+    assert list(trust.pictures(run)) == list(QUESTIONS)
+    assert run.metrics["guard_alarms"] == 3
+    page = write_report([guarded], tmp_path / "r.html").read_text()
+    for topic in QUESTIONS:
+        assert f'class="answer {topic}"' in page
+    assert page.index("What the guard saw and did") > page.index('id="anatomy"')
+    for given in EVENTS:
+        assert str(given["text"]) in page
+    assert "It was seen again at iteration 450." in page
+    assert "an alarm is solid" in page
+    assert "nothing to draw" not in page
+    assert not [k for k in run.metrics if label(k) == k]  # every figure has a label
+
+
+def test_events_are_drawn_where_the_axis_is_the_iteration(guarded: Path) -> None:
+    run = read_run(guarded, "run")
+    chosen = [trust.training_curves.CURVES["d"], *anatomy_pictures([run.columns])[:1]]
+    marked = [c.render([run.columns], figures.LIGHT, [run.marks]) for c in chosen]
+    plain = [c.render([run.columns], figures.LIGHT) for c in chosen]
+    assert marked[0] != plain[0]
+    assert marked[1] == plain[1]  # counted from the end
+    beyond = chosen[0].render([run.columns], figures.LIGHT, [[(10**6, "alarm")]])
+    assert beyond == plain[0]
+
+
+def test_a_run_without_a_guard_has_no_figures_of_one(guarded: Path, tmp_path: Path) -> None:
+    columns = {k: v for k, v in series(300).items() if k != "attempt"}
+    lines = [
+        ",".join(columns),
+        *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True)),
+    ]
+    (tmp_path / "metrics.csv").write_text("\n".join(lines) + "\n")
+    assert "guard_alarms" not in training_figures(tmp_path)
+    assert training_figures(guarded)["guard_rollbacks"] == 3
+    assert training_figures(tmp_path)["health_window"] == 300
+    with pytest.raises(BadFile, match="missing"):
+        training_figures(tmp_path / "none")
+
+
+def test_a_page_where_nothing_is_finite(tmp_path: Path) -> None:
+    columns = series(300)
+    columns["d"][200:] = np.nan
+    columns["r"][200:] = np.inf
+    folder = fabricate(tmp_path / "lost", columns, "nan")
+    write_events(folder, STOPPED)
+    run = read_run(folder, "lost")
+    assert grades(run.metrics) == 5 * ["no"]
+    page = write_report([folder], tmp_path / "r.html").read_text()
+    assert page.count("nothing to draw") == 2  # chains and other points
+    assert "100% is not a number (grey)" in page
+    assert "100.0% are not finite" in page
+    assert "given up by the guard" in page
+    assert len(images(page)) > 10
+
+
+def test_values_that_are_no_numbers_are_grey() -> None:
+    """And the ends of the scale are where they were."""
+    import base64
+    import io
+
+    from PIL import Image
+
+    values = np.array([[0.0, np.nan], [1.0, 7.0]])  # [x, y]
+    address = figures.panel(values, 0.0, 1.0)
+    picture = Image.open(io.BytesIO(base64.b64decode(address.partition(",")[2]))).convert("RGB")
+    found = np.asarray(picture)  # rows from the top
+    ends = [tuple(round(255 * c) for c in figures.COLOURS(end)[:3]) for end in (0.0, 1.0)]
+    assert tuple(found[1, 0]) == ends[0]
+    assert tuple(found[0, 0]) == figures.NOT_A_NUMBER
+    assert tuple(found[1, 1]) == tuple(found[0, 1]) == ends[1]
+
+
+def test_an_event_holds_what_the_file_says(tmp_path: Path) -> None:
+    write_events(tmp_path, EVENTS[:1])
+    assert read_events(tmp_path) == [Event(300, 0, "alarm", "gap", 290, "alarm of gap at 300")]
