@@ -11,10 +11,10 @@ and what the check asks for beside:
                      variance, p >= 0.05 divided by the number of settings it is asked at
     within           it is at most `factor` times the column `of`
     beyond           it is more than that
-    exceeds          in every run it exceeds `value`, or the run diverged
+    exceeds, below   in every run it exceeds `value`, or is below it; a run that diverged exceeds
     completes        no run diverged
 
-All but the last two are of means over seeds. falls, rises, drops, lowest and agree are asked at
+All but the last three are of means over seeds. falls, rises, drops, lowest and agree are asked at
 every combination of the other settings, along levels in the order of the study. A setting of which
 a run diverged counts as infinite. Where a run is missing the answer is None: not measured.
 """
@@ -250,6 +250,12 @@ def _exceeds(rows: Sequence[Row], axes: Sequence[str], column: str, value: float
     return _all(answers), ", ".join(_figure(figure) for figure in figures)
 
 
+def _below(rows: Sequence[Row], axes: Sequence[str], column: str, value: float) -> Verdict:
+    figures = [mean([row], column) for row in rows]
+    answers = [None if figure is None else figure < value for figure in figures]
+    return _all(answers), ", ".join(_figure(figure) for figure in figures)
+
+
 def _completes(rows: Sequence[Row], axes: Sequence[str]) -> Verdict:
     bad = [
         f"{row['run']} at {row['diverged_at']}" for row in rows if row["diverged_at"] is not None
@@ -265,6 +271,7 @@ CHECKS: dict[str, Callable[..., Verdict]] = {
     "within": _within,
     "beyond": _beyond,
     "exceeds": _exceeds,
+    "below": _below,
     "lowest": _lowest,
     "agree": _agree,
     "completes": _completes,

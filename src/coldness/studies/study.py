@@ -74,8 +74,23 @@ FIGURES = (
     "lost_chains_short",
     "lost_chains_long",
     "log_z_failed",
+    "rhat",
+    "chain_ess",
+    "expansion_share",
+    "variance_ratio",
+    "variance_ratio_limit",
+    "d_lag_1",
+    "d_lag_2",
+    "d_lag_3",
+    "r_lag_1",
+    "r_lag_2",
+    "r_lag_3",
+    "d_lowest",
+    "r_lowest",
+    "d_then_r",
+    "d_with_r",
 )
-"""Of an evaluation, that go into the table."""
+"""Of an evaluation and of the series of a training (diagnostics/series.py), in the table."""
 
 RESERVED = {
     "block", "recipe", "data", "dimension", "negatives", "seed", "run", "seconds",

@@ -311,7 +311,8 @@ def nearest(word: str, names: Any) -> str:
 def _names() -> set[str]:
     """Every key and class name that a recipe may hold."""
     parts = [getattr(package, name) for package in PACKAGES for name in dir(package)]
-    classes = [part for part in parts if inspect.isclass(part)] + [Settings, Evaluation, Guard]
+    ours = [p for p in parts if inspect.isclass(p) and p.__module__.startswith("coldness")]
+    classes = [*ours, Settings, Evaluation, Guard]
     names = {cls.__name__ for cls in classes}
     for cls in classes:
         names |= set(inspect.signature(cls).parameters)
