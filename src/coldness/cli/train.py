@@ -96,7 +96,6 @@ def train(
                 fit(training, out, on_block=bar)
         except Diverged as error:  # `training` holds the last good model
             diverged = error
-            console.print(f"[bold]{error}[/]", markup=True)
         folder.save_model(training.weights())
         settings.load_model_state(training.weights())
         figures = finish(folder, training)
