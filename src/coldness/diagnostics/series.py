@@ -1,0 +1,140 @@
+"""Figures of a training, from the series in its metrics.csv: what goes into metrics.json.
+
+Of the last 2,000 iterations, or of all where there are fewer:
+
+    health_window      how many they are
+    beta               at the end
+    expansion_share    of updates: where the contrast is below 0; contraction_share where above
+    d_size             median |d|, in nats, and d_growth, that of the last twentieth over that of
+                       the first half; the largest of all sources
+    variance_ratio     of d, and variance_ratio_limit below which oscillation is strong
+    d_lag_1 ... 3      autocorrelations of d, r_lag_1 ... 3 of r, less their trends; d_lowest and
+                       r_lowest are the lowest of lags 1 to 15, -0.04 by chance alone
+    d_then_r           correlation of d_t and r_{t+1}: below 0 where contraction flattens the energy
+    d_with_r           of d_t and r_t: above 0 where steep energies carry chains below the data
+    loss_variance      of D = U(x+_n) - U(x-_n) over pairs of a batch, for every source
+    loss_snr           mean of d over the root of it, for every source
+    weight_ess_median, largest_weight_median, grad_scale_median, starved_share     (weights.py)
+    bank_outside       share of a bank's chains far outside of the data, at the end
+
+Names of further sources end in _1, _2. Correlations and the variance ratio are of r of the first
+source and the d of its contrast. The contrast is d where there is one source without beta, else the
+loss: the weighted difference that descent brings to 0 (oscillation.py, `balance`). A loss to which
+terms were added is not that; the column `contrast`, where there is one, takes its place.
+
+A figure that is not finite is left as it is. What never changes, as r of chains without steps, has
+no correlations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coldness.diagnostics.losses import signal_to_noise
+from coldness.diagnostics.oscillation import (
+    LEAST,
+    WINDOW,
+    autocorrelation,
+    balance,
+    cross_correlation,
+    detrended,
+    oscillation,
+)
+from coldness.diagnostics.weights import starved_share, weight_health
+
+Array = NDArray[np.float64]
+Columns = Mapping[str, Array]
+
+SHOWN_LAGS = 3
+
+
+def health_figures(columns: Columns, window: int = WINDOW) -> dict[str, float]:
+    """The figures above, of those columns that are there; none where no d is, or no two rows."""
+    if len(columns.get("d", ())) < 2:
+        return {}
+    last = {name: np.asarray(values, np.float64)[-window:] for name, values in columns.items()}
+    figures = {"health_window": float(len(last["d"]))}
+    if "beta" in last:
+        figures["beta"] = float(last["beta"][-1])
+    shares = balance(_contrast(last))
+    figures |= {"expansion_share": shares.expansion, "contraction_share": shares.contraction}
+    sizes = [np.abs(last[name]) for name in _all(last, "d")]
+    figures["d_size"] = float(np.max([np.median(size) for size in sizes]))
+    figures["d_growth"] = float(np.max([_growth(size) for size in sizes]))
+    figures |= {**_correlations(last), **_losses(last), **_weights(last)}
+    return figures | {n: float(last[n][-1]) for n in _all(last, "bank_outside")}
+
+
+def _all(columns: Columns, name: str) -> list[str]:
+    """Columns of every source: name, name_1, name_2 ..."""
+    return [n for n in columns if n == name or n.removeprefix(f"{name}_").isdigit()]
+
+
+def _contrast(columns: Columns) -> Array:
+    if "contrast" in columns:
+        return columns["contrast"]
+    weighted = any((columns[name] != 0).any() for name in _all(columns, "beta"))
+    if "loss" in columns and (weighted or len(_all(columns, "d")) > 1):
+        return columns["loss"]
+    return columns["d"]
+
+
+def _growth(size: Array) -> float:
+    """1 where it stayed as it was, 0 too."""
+    before = np.median(size[: max(1, len(size) // 2)])
+    after = np.median(size[-max(1, len(size) // 20) :])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return 1.0 if before == after else float(np.divide(after, before))
+
+
+def _correlations(columns: Columns) -> dict[str, float]:
+    d = columns["d"]
+    if len(d) < LEAST:
+        return {}
+    found = oscillation(d)
+    figures = {"variance_ratio": found.ratio, "variance_ratio_limit": found.limit}
+    moving = [name for name in ("d", "r") if name in columns and np.ptp(columns[name]) != 0]
+    rest = {name: detrended(columns[name]) for name in moving}
+    for name, x in rest.items():
+        c = autocorrelation(x)
+        figures |= {f"{name}_lag_{k}": float(c[k]) for k in range(1, SHOWN_LAGS + 1)}
+        figures[f"{name}_lowest"] = float(c[1:].min())
+    if len(rest) == 2:
+        before, same, _ = cross_correlation(rest["d"], rest["r"], lags=1)
+        figures |= {"d_then_r": float(before), "d_with_r": float(same)}
+    return figures
+
+
+def _losses(columns: Columns) -> dict[str, float]:
+    """Where sources share a contrast, the first one's own d is d_source."""
+    figures = {}
+    for name in _all(columns, "d_std"):
+        suffix = name.removeprefix("d_std")
+        d = columns.get(f"d_source{suffix}", columns.get(f"d{suffix}"))
+        variance = float(np.mean(columns[name] ** 2))
+        figures[f"loss_variance{suffix}"] = variance
+        if d is not None:
+            figures[f"loss_snr{suffix}"] = float(signal_to_noise(np.mean(d), np.sqrt(variance)))
+    return figures
+
+
+def _weights(columns: Columns) -> dict[str, float]:
+    """None without beta: weights are even then."""
+    scales = _all(columns, "grad_scale")
+    figures = {}
+    for name in scales:
+        suffix = name.removeprefix("grad_scale")
+        ess, largest = (columns.get(f"{n}{suffix}") for n in ("weight_ess", "largest_weight"))
+        beta = columns.get(f"beta{suffix}")
+        if ess is None or largest is None or beta is None or not (beta != 0).any():
+            continue
+        found = weight_health(ess, largest, columns[name])
+        figures[f"weight_ess_median{suffix}"] = found.ess
+        figures[f"largest_weight_median{suffix}"] = found.largest
+        figures[f"grad_scale_median{suffix}"] = found.grad_scale
+    if figures:
+        figures["starved_share"] = starved_share([columns[name] for name in scales])
+    return figures
