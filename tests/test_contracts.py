@@ -30,6 +30,7 @@ from coldness.chains import (
     DataStart,
     GaussianNoise,
     InverseNormSteps,
+    LikeData,
     Source,
     Start,
     StepAdaptation,
@@ -88,6 +89,7 @@ KERNELS: dict[type[Kernel], Callable[[], Kernel]] = {
 
 STARTS: dict[type[Start], Callable[[], Start]] = {
     GaussianNoise: lambda: GaussianNoise(0.5, 2.0),
+    LikeData: lambda: LikeData(2.0),
     UniformNoise: lambda: UniformNoise(-2.0, 1.0),
     DataStart: lambda: DataStart(),
     Bank: lambda: Bank(30, GaussianNoise(0.5, 2.0), refresh=0.3, refresh_batch=0.1),
@@ -312,7 +314,11 @@ def test_starts_say_whether_they_begin_at_data(part: type) -> None:
     x_data, at = normal(7, 2), coordinates("full")
     start = prepared(part, x_data, at)
     here, there = (start.fresh(7, x, at, generator(6)) for x in (x_data, x_data + 5))
-    assert torch.equal(here, there) is start.from_noise
+    if part is LikeData:  # knows the data's moments and no example
+        assert torch.allclose(here + 5, there)
+        assert not (here[:, None] == x_data).all(2).any()
+    else:
+        assert torch.equal(here, there) is start.from_noise
 
 
 @every_start

@@ -109,8 +109,10 @@ class Bank(Start):
         }
 
     def state_dict(self) -> dict[str, Tensor]:
-        return {"x": self.x, "age": self.age}
+        return {"x": self.x, "age": self.age, "middle": self._middle, "reach": self._reach}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         device = self.x.device
         self.x, self.age = state["x"].to(device, copy=True), state["age"].to(device, copy=True)
+        if "reach" in state:  # not before 0.4
+            self._middle, self._reach = state["middle"].to(device), state["reach"].to(device)
