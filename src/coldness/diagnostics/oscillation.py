@@ -21,7 +21,7 @@ ones,
     V = 1 + 2 sum_{k=1}^{q-1} (1 - k/q) c_k,     standard deviation s = sqrt(2(2q-1)(q-1) / (3qn))
 
 which is 1 for independent values, and 0 where each is taken back within the 15 lags. One lag alone
-would not do: without momentum the answer comes at lag 1, with Adam's momentum around lag 7. Strong
+would not do: without momentum the answer is at lag 1, with Adam's usual one at lags 3 to 7. Strong
 is V < 1/2, half of every fluctuation is taken back, and at least 4 s below 1, which chance does
 once in 30,000 times; with 2,000 values s is 0.098, so that the first is the stricter.
 

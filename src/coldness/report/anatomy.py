@@ -135,7 +135,7 @@ CURVES = (
         "Autocorrelation of d and r",
         "Bars of d, and pale ones of r. Weak oscillation: those of d stay in the band of values "
         "that are independent in time. Strong: they fall out of it below, for an update is taken "
-        "back by those that follow.",
+        "back by those that follow. Bars of r that stay high are a slow trend.",
         _auto,
         WIDTH,
     ),
