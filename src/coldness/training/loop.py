@@ -135,6 +135,7 @@ class Training:
                 figures.update(_of(k, _of_source(u_data, u_model[k], shared, k == members[0])))
         loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
         if s.terms:
+            figures["contrast"] = loss.detach()
             batch = Batch(self.energy, x_data, torch.cat(negatives), u_data, torch.cat(u_model))
             loss = loss + torch.stack([term(batch) for term in s.terms]).sum()
 
