@@ -33,7 +33,7 @@ from coldness.training.remedies import (
     SmallerSteps,
     default_ladder,
 )
-from coldness.training.watch import STARVED_TIME, Alarm, Watch
+from coldness.training.watch import RECENT, Alarm, Watch
 from small import same, settings, trained
 
 # The running law.
@@ -165,7 +165,7 @@ def test_a_gap_has_the_size_of_the_data() -> None:
 
 
 def test_one_competitive_negative_in_a_while_is_enough() -> None:
-    assert watched(rows(600, grad_scale=lambda t: 0.5 if t % STARVED_TIME == 3 else 0.0)) is None
+    assert watched(rows(600, grad_scale=lambda t: 0.5 if t % RECENT == 3 else 0.0)) is None
 
 
 def test_a_watch_goes_on_where_it_stopped() -> None:

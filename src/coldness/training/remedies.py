@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from coldness.chains import LikeData, Source
+from coldness.diagnostics.weights import LEAST_GRAD_SCALE
 
 Cause = Literal["not_finite", "gap", "gradient", "saturation", "starvation"]
 
@@ -116,8 +117,7 @@ class SmallerRate(Remedy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.factor < 1:
-            raise ValueError(f"factor must be in (0, 1), got {self.factor}")
+        _check_share(self.factor)
 
     @property
     def description(self) -> str:
@@ -175,8 +175,7 @@ class SmallerSteps(Remedy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.factor < 1:
-            raise ValueError(f"factor must be in (0, 1), got {self.factor}")
+        _check_share(self.factor)
 
     @property
     def description(self) -> str:
@@ -226,11 +225,12 @@ class NearerStart(Remedy):
         return f"chains start from {self.width:g} x the data's scales, starved updates left out"
 
     def strengthen(self, relief: Relief) -> Relief:
-        return replace(relief, near=self.width, least_grad_scale=STARVED_UPDATE)
+        return replace(relief, near=self.width, least_grad_scale=LEAST_GRAD_SCALE)
 
 
-STARVED_UPDATE = 0.05
-"""GradScale below which an optimiser that normalises gradients makes steps of noise."""
+def _check_share(factor: float) -> None:
+    if not 0 < factor < 1:
+        raise ValueError(f"factor must be in (0, 1), got {factor}")
 
 
 def default_ladder() -> list[Remedy]:

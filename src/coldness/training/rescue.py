@@ -165,15 +165,15 @@ class Rescue:
             self.relief = remedy.strengthen(self.relief)
             what = remedy.description
         back = self._restore(alarm, further=0 if relapsed else spell.rung // 2)
-        training.attempt += 1
-        training.reseed()
-        training.take(self.relief)
         stays = spell.relapses >= RELAPSES
         spell.until = math.inf if stays else back + spell.cool_down
         long = "to the end" if stays else f"for {spell.cool_down} iterations"
-        self.watch.forget()
         text = f"rolled back from {t} to {back}: {what}, {long}"
         self._note("rollback", alarm, text, action=what)
+        training.attempt += 1
+        training.reseed()
+        training.take(self.relief)
+        self.watch.forget()
 
     def _spell(self, alarm: Alarm) -> Spell:
         """The one that the alarm belongs to."""
@@ -215,28 +215,17 @@ class Rescue:
         text = f"no alarm for {spell.cool_down} iterations: " + (
             "relief taken away" if changed else "it held"
         )
-        self.events.add(
-            {
-                "iteration": t,
-                "attempt": self.training.attempt,
-                "event": "relaxed",
-                "cause": spell.cause,
-                "since": None,
-                "text": text,
-            }
-        )
+        self._add("relaxed", t, spell.cause, None, text)
 
     def _note(self, event: str, alarm: Alarm, text: str, **more: str) -> None:
+        self._add(event, alarm.iteration, alarm.cause, alarm.since, text, **more)
+
+    def _add(
+        self, event: str, iteration: int, cause: Cause, since: int | None, text: str, **more: str
+    ) -> None:
+        place = {"iteration": iteration, "attempt": self.training.attempt}
         self.events.add(
-            {
-                "iteration": alarm.iteration,
-                "attempt": self.training.attempt - (event == "rollback"),
-                "event": event,
-                "cause": alarm.cause,
-                "since": alarm.since,
-                "text": text,
-                **more,
-            }
+            {**place, "event": event, "cause": cause, "since": since, "text": text, **more}
         )
 
 

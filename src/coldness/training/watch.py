@@ -47,10 +47,10 @@ STAY_LONG = 50
 """Iterations after which a gap that stays above need only not fall."""
 
 STARVED = 0.01
-"""Mean GradScale of STARVED_TIME iterations. Healthy runs have 0.2 and more, also with three
+"""Mean GradScale of RECENT iterations. Healthy runs have 0.2 and more, also with three
 negatives; a single negative that makes no steps, 0.02 at the least."""
 
-STARVED_TIME = 20
+RECENT = 20
 
 SATURATED = 0.2
 """Median share of a bank's chains far outside of the data, over as many iterations."""
@@ -195,20 +195,20 @@ class Watch:
         return None
 
     def _starved(self, rows: Sequence[Row], last: int) -> Alarm | None:
-        self.scales = [*self.scales, *self._largest("grad_scale", rows)][-STARVED_TIME:]
+        self.scales = [*self.scales, *self._largest("grad_scale", rows)][-RECENT:]
         mean = sum(self.scales) / len(self.scales)
-        if len(self.scales) < STARVED_TIME or mean >= STARVED:
+        if len(self.scales) < RECENT or mean >= STARVED:
             return None
-        return Alarm("starvation", last, last - STARVED_TIME + 1, "grad_scale", mean)
+        return Alarm("starvation", last, last - RECENT + 1, "grad_scale", mean)
 
     def _saturated(self, rows: Sequence[Row], last: int) -> Alarm | None:
         if not self._named("bank_outside", rows):
             return None
-        self.outside = [*self.outside, *self._largest("bank_outside", rows)][-STARVED_TIME:]
+        self.outside = [*self.outside, *self._largest("bank_outside", rows)][-RECENT:]
         middle = float(np.median(self.outside))
-        if len(self.outside) < STARVED_TIME or middle < SATURATED:
+        if len(self.outside) < RECENT or middle < SATURATED:
             return None
-        return Alarm("saturation", last, last - STARVED_TIME + 1, "bank_outside", middle)
+        return Alarm("saturation", last, last - RECENT + 1, "bank_outside", middle)
 
     def _named(self, name: str, rows: Sequence[Row]) -> list[str]:
         """Columns of that figure, of all sources; the same for every row of a run."""
