@@ -1,4 +1,4 @@
-"""What data is: a sampler of batches; with its density where known, a test part where finite."""
+"""What data is: a sampler of batches; its density where known; a test part, labels where finite."""
 
 from __future__ import annotations
 
@@ -107,6 +107,23 @@ class HeldOut(Data):
 
     def _at_most(self, count: int) -> int:
         return min(count, len(self.train), len(self.test))
+
+
+class Labelled(HeldOut):
+    """Finite data of which every example has a class."""
+
+    train_labels: Tensor
+    """(N,) int64, in 0 ... K-1."""
+
+    test_labels: Tensor
+    """(M,)."""
+
+    classes: tuple[str, ...]
+    """Names of the K classes."""
+
+    @abstractmethod
+    def sample_labelled(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Training examples (count, ...), made as those of `sample`, and their labels (count,)."""
 
 
 def _without_repetition(x: Tensor, count: int, generator: torch.Generator) -> Tensor:

@@ -2,11 +2,13 @@
 
 from coldness.energies.analytic import Gaussian, GaussianMixture, PlanarRings, RadialRings
 from coldness.energies.base import DriftNoise, Energy
+from coldness.energies.classifier import ClassifierEnergy
 from coldness.energies.compose import Mixture, Sum, Tempered
 from coldness.energies.coordinates import Coordinates
 from coldness.energies.scalar import ScalarEnergy
 
 __all__ = [
+    "ClassifierEnergy",
     "Coordinates",
     "DriftNoise",
     "Energy",

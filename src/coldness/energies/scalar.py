@@ -39,7 +39,7 @@ class ScalarEnergy(Energy):
 
     def energy(self, x: Tensor) -> Tensor:
         y = self.coordinates.whiten(x)
-        energy = self.net(y).reshape(len(x))
+        energy = self.net(y).reshape(len(x)).to(x.dtype)
         if self.reference_std is None:
             return energy
         reference = y.flatten(1).square().sum(1) / (2 * self.reference_std**2)

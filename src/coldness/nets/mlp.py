@@ -15,6 +15,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -23,7 +24,7 @@ from torch import Tensor, nn
 
 
 class MLP(nn.Module):
-    """Linear layers with an activation between them, one output.
+    """Linear layers with an activation between them.
 
     Args:
         inputs: dimension D of an example; null for that of the data, see `build`.
@@ -31,7 +32,7 @@ class MLP(nn.Module):
         activation: `leaky_relu`, `silu` or `softplus`.
         slope: of the leaky ReLU, for negative inputs.
         frequencies: K >= 0; 0 for the inputs alone.
-    Shapes: x (B, D), result (B, 1).
+    Shapes: x (B, D), result (B, 1); (B, K) where `build` was told so.
     """
 
     def __init__(
@@ -54,27 +55,30 @@ class MLP(nn.Module):
         if inputs is not None:
             self._make(inputs)
 
-    def build(self, shape: tuple[int, ...]) -> None:
-        """Makes the layers for examples of this shape; refuses one that does not fit them."""
-        if len(shape) != 1:
-            raise ValueError(f"the network takes vectors but the data has the shape {shape}")
-        if self.inputs is None:
-            self._make(shape[0])
-        if self.inputs != shape[0]:
-            raise ValueError(f"the network takes {self.inputs} inputs but the data has {shape[0]}")
+    def build(self, shape: tuple[int, ...], outputs: int = 1) -> None:
+        """Makes the layers for examples of this shape; refuses one that does not fit them.
 
-    def _make(self, inputs: int) -> None:
+        Examples that are no vectors are flattened.
+        """
+        inputs = math.prod(shape)
+        if self.inputs is None or outputs != self.layers[-1].out_features:
+            self._make(self.inputs or inputs, outputs)
+        if self.inputs != inputs:
+            raise ValueError(f"the network takes {self.inputs} inputs but the data has {inputs}")
+
+    def _make(self, inputs: int, outputs: int = 1) -> None:
         layers: list[nn.Module] = []
         previous = inputs * (1 + 2 * self.frequencies)
         for width in self.widths:
             layers += [nn.Linear(previous, width), _activation(self.activation, self.slope)]
             previous = width
-        self.layers = nn.Sequential(*layers, nn.Linear(previous, 1))
+        self.layers = nn.Sequential(*layers, nn.Linear(previous, outputs))
         self.inputs = inputs
 
     def forward(self, x: Tensor) -> Tensor:
         if self.inputs is None:
             raise ValueError("the network has no layers yet: give inputs, or call build(shape)")
+        x = x.flatten(1)
         if self.frequencies:
             waves = torch.cat([2.0**k * x for k in range(self.frequencies)], 1)
             x = torch.cat([x, waves.sin(), waves.cos()], 1)

@@ -1,7 +1,8 @@
 """Objectives: the contrast, and terms added to it."""
 
 from coldness.objectives.base import Batch, Term
+from coldness.objectives.classification import CrossEntropy
 from coldness.objectives.contrast import Contrast, Weights
 from coldness.objectives.energy_l2 import EnergyL2
 
-__all__ = ["Batch", "Contrast", "EnergyL2", "Term", "Weights"]
+__all__ = ["Batch", "Contrast", "CrossEntropy", "EnergyL2", "Term", "Weights"]

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from coldness.chains import Source, StepNoise
-from coldness.data import Data
-from coldness.energies import Energy
+from coldness.data import Data, Labelled
+from coldness.energies import ClassifierEnergy, Energy
 from coldness.energies.coordinates import Kind
 from coldness.evaluation.ais import AIS
 from coldness.objectives import Contrast, Term
@@ -137,7 +137,7 @@ class Settings:
             raise ValueError(f"threads must be >= 1, got {self.threads}")
         for part in self.energy.modules():
             if isinstance(part, Energy):
-                _build(part, self.data.shape)
+                _build(part, self.data)
 
     @property
     def sampling(self) -> Source:
@@ -211,8 +211,13 @@ def _check_sampler(sampler: Source) -> None:
             raise ValueError(f"the sampler is not trained on: {name} would do nothing in it")
 
 
-def _build(energy: Energy, shape: tuple[int, ...]) -> None:
-    """Tells networks that see the data, those an energy holds itself, the shape of an example."""
+def _build(energy: Energy, data: Data) -> None:
+    """Tells networks that see the data, those an energy holds itself, what they take and give."""
+    outputs = 1
+    if isinstance(energy, ClassifierEnergy):
+        if not isinstance(data, Labelled):
+            raise ValueError("a ClassifierEnergy needs data with labels")
+        outputs = len(data.classes)
     for net in energy.children():
         if callable(build := getattr(net, "build", None)):
-            build(shape)
+            build(data.shape, outputs)
