@@ -5,6 +5,7 @@ from coldness.energies.base import DriftNoise, Energy
 from coldness.energies.classifier import ClassifierEnergy
 from coldness.energies.compose import Mixture, Sum, Tempered
 from coldness.energies.coordinates import Coordinates
+from coldness.energies.coupling import check_uncoupled
 from coldness.energies.scalar import ScalarEnergy
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "ScalarEnergy",
     "Sum",
     "Tempered",
+    "check_uncoupled",
 ]
