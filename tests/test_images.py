@@ -271,6 +271,24 @@ def test_modes_of_images_in_a_folder(tmp_path: Path) -> None:
     assert read_images(str(tmp_path)).shape == (1, 1, 4, 4)
 
 
+def test_what_of_a_folder_is_read(tmp_path: Path) -> None:
+    """Folders in a class belong to it, hidden files to nothing; photographs are set upright."""
+    (tmp_path / "b/deeper").mkdir(parents=True)
+    (tmp_path / "a").mkdir()
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / "a/.hidden.png").write_bytes(b"")
+    x = np.array([[0, 0, 9], [0, 0, 0]], np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by 90 degrees to the right
+    for name in ("a/1", "b/2", "b/deeper/3"):
+        Image.fromarray(x).save(tmp_path / f"{name}.png", exif=exif)
+    folder = str(tmp_path)
+    data = Images(folder, folder)
+    assert data.classes == ("a", "b")
+    assert data.train_labels.tolist() == [0, 1, 1]
+    assert read_images(folder).tolist() == [[[[0, 0], [0, 0], [0, 9]]]] * 3
+
+
 def test_size_is_the_average_by_area_of_the_central_square(tmp_path: Path) -> None:
     x = pixels(20, 8, 10, 3)
     data = Images(saved(tmp_path, images=x), size=4)
@@ -298,13 +316,14 @@ def test_names_are_looked_for_in_the_folder_of_the_environment(
 ) -> None:
     monkeypatch.setenv(FOLDER, str(tmp_path))
     saved(tmp_path, "cifar10_train.npz", images=pixels(20, 4, 4), labels=np.arange(20) % 2)
-    saved(tmp_path, "cifar10_test.npz", images=pixels(6, 4, 4, seed=1), labels=[0] * 6)
+    saved(tmp_path, "cifar10_test.npz", images=pixels(1, 4, 4, seed=1), labels=[1])
     saved(tmp_path, "other_test.npz", images=pixels(5, 4, 4))
     saved(tmp_path, "mine.npz", images=pixels(20, 4, 4))
     data = Images("cifar10")
-    assert (len(data.train), len(data.test)) == (20, 6)
+    assert (len(data.train), len(data.test)) == (20, 1)
+    assert data.test_labels.tolist() == [1]
     assert (len(Images("mine").train), len(Images("mine").test)) == (18, 2)
-    assert len(read_images("cifar10")) == 6
+    assert len(read_images("cifar10")) == 1
     assert len(read_images("other")) == 5
     with pytest.raises(BadImages, match=r"other has a test part in .* and no training part"):
         Images("other")
@@ -326,7 +345,7 @@ class Rows(list[dict[str, Any]]):
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
-    """In place of the library: one data set of 12 + 4 grey images; other names fail."""
+    """In place of the library: a few sets of grey images; other names fail."""
     module = types.ModuleType("datasets")
     module.Image = type("Image", (), {})
     module.ClassLabel = type("ClassLabel", (), {"names": ["cat", "dog"]})
@@ -339,11 +358,21 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
             [{"id": k, "img": Image.fromarray(x[k]), "fine": k % 2} for k in range(count)], features
         )
 
+    whole = {"train": rows(12), "test": rows(4)}
+    sets = {
+        "uoft-cs/cifar10": whole,
+        "ufldl-stanford/svhn": whole,
+        "me/alone": {"train": rows(30)},
+        "me/odd": {"extra": rows(1)},
+        "me/blank": {"train": Rows([{"id": 0}], {"id": object()})},
+        "me/secret": {"train": Rows([{**rows(1)[0], "fine": -1}], features)},
+    }
+
     def load_dataset(*name: str) -> dict[str, Rows]:
         module.calls.append(name)
-        if name[0] not in ("uoft-cs/cifar10", "ufldl-stanford/svhn", "me/odd"):
+        if name[0] not in sets:
             raise ConnectionError("no route to the hub\nand more")
-        return {"extra": rows(1)} if name[0] == "me/odd" else {"train": rows(12), "test": rows(4)}
+        return sets[name[0]]
 
     module.load_dataset = load_dataset
     monkeypatch.setitem(sys.modules, "datasets", module)
@@ -358,10 +387,12 @@ def test_names_of_the_hub(hub: Any) -> None:
     assert len(data.test) == 4
     assert len(Images("svhn", size=2).test) == 4
     assert len(Images("hub:uoft-cs/cifar10").train) == 12
+    assert len(Images("hub:me/alone", held_out=0.2).test) == 6
     assert hub.calls == [
         ("uoft-cs/cifar10",),
         ("ufldl-stanford/svhn", "cropped_digits"),
         ("uoft-cs/cifar10",),
+        ("me/alone",),
     ]
 
 
@@ -371,6 +402,8 @@ def test_names_of_the_hub(hub: Any) -> None:
         ("mnist", "mnist cannot be downloaded: no route to the hub"),
         ("hub:a/b", "a/b cannot be downloaded: no route to the hub"),
         ("hub:me/odd", "me/odd has no part train on the hub, it has extra"),
+        ("hub:me/blank", "me/blank train has no column of images, it has id"),
+        ("hub:me/secret", "me/secret train has images without a label on the hub"),
     ],
 )
 @pytest.mark.usefixtures("hub")

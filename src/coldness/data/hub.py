@@ -69,4 +69,7 @@ def _pictures(rows: Any, name: str, datasets: Any, size: int | None) -> Pictures
     x = stacked(((f"{name} {k}", row[images]) for k, row in enumerate(rows)), size)
     if label is None:
         return Pictures(x, torch.zeros(len(x), dtype=torch.int64), (ONE_CLASS,))
-    return Pictures(x, torch.tensor(rows[label]), tuple(kinds[label].names))
+    labels, classes = torch.tensor(rows[label]), tuple(kinds[label].names)
+    if not bool(((labels >= 0) & (labels < len(classes))).all()):
+        raise BadImages(f"{name} has images without a label on the hub")
+    return Pictures(x, labels, classes)
