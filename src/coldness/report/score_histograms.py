@@ -73,14 +73,14 @@ SCORES = (
     Score(
         "u",
         "logp",
-        "Potential U of other examples",
+        "Potential U of other sets",
         "A set that the model knows from data lies to the right of it.",
         "U: spreads of the data above its median",
     ),
     Score(
         "maxp",
         "maxp",
-        "Largest class probability of other examples",
+        "Largest class probability",
         "A set that the model knows from data lies to the left of it.",
         "largest class probability",
         by_spread=False,
@@ -88,7 +88,7 @@ SCORES = (
     Score(
         "grad",
         "grad",
-        "Gradient norm of other examples",
+        "Gradient norm",
         "Norm of the gradient of log p in the example.",
         "gradient norm: spreads of the data above its median",
     ),
@@ -122,7 +122,7 @@ def draw_hardest(
 def _draw(
     score: Score, sets: list[str], metrics: Mapping[str, float], small: bool = False
 ) -> figures.Draw:
-    letters, apart = (12, 0.17) if small else (LETTERS, 0.09)
+    letters, apart = (13, 0.2) if small else (LETTERS, 0.13)
 
     def draw(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
         (arrays,) = runs
