@@ -412,6 +412,9 @@ def test_a_study_of_images_has_tiles(tmp_path: Path, no_curves: None) -> None:
         shown = cut(decoded(address), len(decoded(address)) // 19, (4, 4), 4)[..., :3]
         np.testing.assert_array_equal(shown, bytes_of(arrays["x_data"][start : start + 16]))
     assert "diverged at 12" in page
+    assert "Kernel distance of short-run samples</h3>" in page
+    for empty in ("KL(data || model), nats</h3>", "Kernel distance of long-run samples</h3>"):
+        assert empty not in page
     assert "clipped here" in page
     assert "Panels cover" not in page
     assert '<th scope="col">Accuracy</th>' in page

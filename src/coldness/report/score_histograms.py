@@ -47,7 +47,7 @@ SHORT_AXIS = "U, in spreads of the data"
 class Score:
     """How one score is called: in arrays, in figures, and for people.
 
-    Arrays are KEY_data and KEY_ood_NAME, figures auroc_FIGURE_NAME.
+    Arrays are KEY_data and KEY_ood_NAME, figures auroc_FIGURE_NAME. But for U, higher is data.
     """
 
     key: str
@@ -89,8 +89,9 @@ SCORES = (
         "grad",
         "grad",
         "Gradient norm",
-        "Norm of the gradient of log p in the example.",
-        "gradient norm: spreads of the data above its median",
+        "Minus the norm of the gradient of log p. A set that the model knows from data lies to the "
+        "left of it.",
+        "\u2212|gradient|: spreads of the data above its median",
     ),
 )
 
@@ -122,7 +123,7 @@ def draw_hardest(
 def _draw(
     score: Score, sets: list[str], metrics: Mapping[str, float], small: bool = False
 ) -> figures.Draw:
-    letters, apart = (13, 0.2) if small else (LETTERS, 0.13)
+    letters, apart = (13, 0.25) if small else (LETTERS, 0.18)
 
     def draw(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
         (arrays,) = runs

@@ -170,7 +170,7 @@ def _curves(block: Block, rows: Sequence[Row]) -> list[tuple[str, str, str, str]
     lines = study_curves.lines(block, rows)
     return [
         (c.title, c.caption, c.render(lines, figures.LIGHT), c.render(lines, figures.DARK))
-        for c in study_curves.curves(block)
+        for c in study_curves.curves(block, lines)
     ]
 
 
