@@ -39,11 +39,11 @@ START = "auroc_logp_"
 YARDSTICKS = {"best": "the true density", "plain": "a Gaussian or a kernel estimate"}
 
 
-def set_names(metrics: Mapping[str, float]) -> list[str]:
-    """Of the sets that there are figures of."""
-    beside = tuple(f"_{word}" for word in YARDSTICKS)
+def set_names(metrics: Mapping[str, float], score: str = "logp") -> list[str]:
+    """Of the sets that there are figures of this score of."""
+    beside, start = tuple(f"_{word}" for word in YARDSTICKS), f"auroc_{score}_"
     return [
-        k.removeprefix(START) for k in metrics if k.startswith(START) and not k.endswith(beside)
+        k.removeprefix(start) for k in metrics if k.startswith(start) and not k.endswith(beside)
     ]
 
 
