@@ -51,6 +51,17 @@ class Start(ABC):
         """Starts for one iteration, and the slots they must be returned to, if any."""
         return self.fresh(count, x_data, at, generator), None
 
+    def draw_by_class(
+        self,
+        labels: Tensor,
+        classes: int,
+        x_data: Tensor,
+        at: Coordinates,
+        generator: torch.Generator,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Starts for chains of given classes (count,); most starts are the same for all."""
+        return self.draw(len(labels), x_data, at, generator)
+
     def put(  # noqa: B027
         self, slots: Tensor | None, x_model: Tensor, steps: int
     ) -> None:

@@ -118,6 +118,12 @@ class Labelled(HeldOut):
     test_labels: Tensor
     """(M,)."""
 
+    validation: Tensor
+    """(V, ...), neither trained nor tested on: for choosing when to stop; may be empty."""
+
+    validation_labels: Tensor
+    """(V,)."""
+
     classes: tuple[str, ...]
     """Names of the K classes."""
 

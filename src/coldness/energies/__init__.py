@@ -1,7 +1,7 @@
 """Energies: E(x), its coldness c, and the potential U = c E."""
 
 from coldness.energies.analytic import Gaussian, GaussianMixture, PlanarRings, RadialRings
-from coldness.energies.base import DriftNoise, Energy
+from coldness.energies.base import Conditional, DriftNoise, Energy
 from coldness.energies.classifier import ClassifierEnergy
 from coldness.energies.compose import Mixture, Sum, Tempered
 from coldness.energies.coordinates import Coordinates
@@ -9,6 +9,7 @@ from coldness.energies.scalar import ScalarEnergy
 
 __all__ = [
     "ClassifierEnergy",
+    "Conditional",
     "Coordinates",
     "DriftNoise",
     "Energy",

@@ -51,6 +51,17 @@ class Energy(nn.Module, ABC):
         return None
 
 
+class Conditional(Energy):
+    """An energy of examples that have one of K classes: also that of x given its class."""
+
+    classes: int
+    """K; 0 until it is known."""
+
+    @abstractmethod
+    def given(self, labels: Tensor) -> Energy:
+        """The energy of x given its class: labels (B,), one for each example it is called with."""
+
+
 @dataclass(frozen=True)
 class DriftNoise:
     """A paper's pair: x <- x - drift * dE(x) + noise * N(0, I), written as step and coldness.

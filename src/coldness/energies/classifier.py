@@ -20,20 +20,22 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from coldness.energies.base import Energy
+from coldness.energies.base import Conditional, Energy
 
 
-class ClassifierEnergy(Energy):
+class ClassifierEnergy(Conditional):
     """Network with one output per class.
 
     Args:
         net: maps (B, ...) to (B, K); networks with `build` take K from the data.
         coldness: c > 0, of the density.
+        classes: K; null for those of the data.
     """
 
-    def __init__(self, net: nn.Module, coldness: float = 1.0) -> None:
+    def __init__(self, net: nn.Module, coldness: float = 1.0, classes: int | None = None) -> None:
         super().__init__(coldness)
         self.net = net
+        self.classes = classes or 0
 
     def logits(self, x: Tensor) -> Tensor:
         """f_y(x), (B, K)."""
@@ -43,7 +45,7 @@ class ClassifierEnergy(Energy):
         return -torch.logsumexp(self.logits(x), 1)
 
     def given(self, labels: Tensor) -> ClassEnergy:
-        """The energy of x given its class, labels (B,), one for each example it is called with.
+        """The energy of x given its class.
 
         The same object at every call, with other labels, so that what is compiled for it lasts.
         """

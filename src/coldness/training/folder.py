@@ -3,6 +3,7 @@
 config.yaml         the resolved recipe, with the command that made it
 metrics.csv         figures of every iteration, also of those that were rolled back
 events.jsonl        what the guard saw and did, where there was anything
+grids.npz           of images: negatives over training
 checkpoints/        everything mutable
 model.safetensors   weights of the trained model
 metrics.json        the final evaluation
@@ -43,6 +44,7 @@ OURS = (
     "config.yaml",
     "metrics.csv",
     "events.jsonl",
+    "grids.npz",
     "checkpoints",
     "model.safetensors",
     "metrics.json",

@@ -11,10 +11,12 @@ References:
 
 from __future__ import annotations
 
+import math
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -23,14 +25,20 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
-from coldness.energies import Coordinates, Energy
+from coldness.chains.source import repeated
+from coldness.data import Labelled
+from coldness.energies import ClassifierEnergy, Conditional, Coordinates, Energy
 from coldness.kernels import worth_compiling
+from coldness.kernels.run import frozen
 from coldness.objectives import Batch
+from coldness.precision import autocast
 from coldness.schedules import value_at
 from coldness.seeds import generators
 from coldness.training.checkpoint import BadFile, save_checkpoint
 from coldness.training.ema import MovingAverage
+from coldness.training.grids import Grids
 from coldness.training.guard import Diverged
 from coldness.training.log import ATTEMPT, MetricsLog, Row
 from coldness.training.remedies import Relief
@@ -38,6 +46,10 @@ from coldness.training.rescue import Rescue
 from coldness.training.settings import Settings
 
 EXAMPLES_FOR_COORDINATES = 20_000
+EXAMPLES_AT_ONCE = 500
+VALUES_FOR_COORDINATES = 2**24
+"""At most so many examples, and of large ones so many values, tell the coordinates."""
+
 ITERATIONS_PER_BLOCK = 50
 
 
@@ -62,12 +74,16 @@ class Training:
         self.iteration = 0
         self.attempt = 0
         self.seconds = 0.0
+        self.accuracy = 0.0
+        self.x_model = torch.empty(0)
         self.guard_state: dict[str, Any] | None = None
         self.relief = Relief()
         self.sources = settings.sources
         self.data_generator, self.chain_generator = generators(settings.seed, fabric.device)
         self.energy = settings.energy
-        x_data = settings.data.sample(EXAMPLES_FOR_COORDINATES, self.data_generator)
+        values = math.prod(settings.data.shape)
+        examples = min(EXAMPLES_FOR_COORDINATES, max(1, VALUES_FOR_COORDINATES // values))
+        x_data = settings.data.sample(examples, self.data_generator)
         if settings.preconditioner != "none" and any(
             isinstance(part, Energy) and part is not self.energy for part in self.energy.modules()
         ):
@@ -96,24 +112,28 @@ class Training:
         s, t, n = self.settings, self.iteration, self.settings.iterations
         figures: dict[str, Tensor | float] = {ATTEMPT: self.attempt}
 
-        # Data, with noise where asked (Eq. 5A), in the coordinates that kernels move in.
-        x_data = s.data.sample(s.batch_size, self.data_generator).to(self.fabric.device)
-        if s.data_noise != 0 or self.relief.data_noise:
-            noise = torch.empty_like(x_data).normal_(generator=self.chain_generator)
-            x_data = x_data + self.energy.coordinates.push(self._data_noise(t) * noise)
+        # Data, with noise where asked (Eq. 5A), and classes where chains have them.
+        y_data = None
+        if s.conditional:
+            x_data, y_data = self._labelled()
+        else:
+            x_data = self._noisy(s.data.sample(s.batch_size, self.data_generator))
 
         # Negatives: chains on (1 - beta) U, from every source.
         negatives = []
         for k, source in enumerate(self.sources):
             tempering = s.tempering_of(source, t, self.relief.beta_of)
-            chains = source.draw(
-                self.energy,
-                x_data,
-                self.chain_generator,
-                tempering=tempering,
-                step_scale=value_at(source.step_scale, t, n) * self.relief.step_scale(source),
-                compiled=self.compiled[k],
-            )
+            with self.autocast():
+                chains = source.draw(
+                    self.energy,
+                    x_data,
+                    self.chain_generator,
+                    tempering=tempering,
+                    step_scale=value_at(source.step_scale, t, n) * self.relief.step_scale(source),
+                    compiled=self.compiled[k],
+                    labels=y_data,
+                    at_once=s.at_once,
+                )
             negatives.append(chains.x)
             # |dE|, as in the Anatomy paper: without coldness and, where there is any, tempering.
             r = chains.gradient_norm / (self.energy.coldness * (tempering or 1))
@@ -122,7 +142,11 @@ class Training:
 
         # Contrast and terms, from one forward pass.
         sizes = [len(x) for x in (x_data, *negatives)]
-        u_data, *u_model = self.model(torch.cat([x_data, *negatives])).split(sizes)
+        labels = None if y_data is None else torch.cat([repeated(y_data, m) for m in sizes])
+        with self.autocast():
+            u_data, *u_model = self._potentials(torch.cat([x_data, *negatives]), labels).split(
+                sizes
+            )
         losses = []
         for members in self.contrasts:
             beta = self.relief.beta_of(value_at(s.beta_of(s.sources[members[0]]), t, n))
@@ -136,8 +160,18 @@ class Training:
         loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
         if s.terms:
             figures["contrast"] = loss.detach()
-            batch = Batch(self.energy, x_data, torch.cat(negatives), u_data, torch.cat(u_model))
-            loss = loss + torch.stack([term(batch) for term in s.terms]).sum()
+            wanted = any(term.wants_labels for term in s.terms)
+            labelled = self._labelled() if wanted else None
+            batch = Batch(
+                self.energy, x_data, torch.cat(negatives), u_data, torch.cat(u_model), labelled
+            )
+            with self.autocast():
+                of_terms = [term(batch) for term in s.terms]
+            figures.update(
+                (_snake(type(term).__name__), value.detach())
+                for term, value in zip(s.terms, of_terms, strict=True)
+            )
+            loss = loss + torch.stack(of_terms).sum()
 
         # Update.
         factor = value_at(s.learning_rate, t, n) * self.relief.rate
@@ -158,11 +192,71 @@ class Training:
                 self.ema.update()
         self.iteration += 1
 
+        self.x_model = negatives[0]
         figures.update(loss=loss.detach(), parameter_gradient=norm)
         figures["learning_rate"] = factor * self.rates[0]
         if s.least_grad_scale > 0:
             figures["left_out"] = float(starved)
+        if s.validate_every:
+            if t % s.validate_every == 0 or t == n - 1:
+                self.accuracy = self._validate()
+            figures["accuracy_validation"] = self.accuracy
         return figures
+
+    def _labelled(self) -> tuple[Tensor, Tensor]:
+        """Examples and their classes."""
+        s = self.settings
+        assert isinstance(s.data, Labelled)
+        x, y = s.data.sample_labelled(s.batch_size, self.data_generator)
+        return self._noisy(x), y.to(self.fabric.device)
+
+    def _noisy(self, x: Tensor) -> Tensor:
+        """Examples on the device, with the noise of data in the coordinates kernels move in."""
+        x = x.to(self.fabric.device)
+        if self.settings.data_noise == 0 and not self.relief.data_noise:
+            return x
+        noise = torch.empty_like(x).normal_(generator=self.chain_generator)
+        return x + self.energy.coordinates.push(self._data_noise(self.iteration) * noise)
+
+    def _potentials(self, x: Tensor, labels: Tensor | None) -> Tensor:
+        """U of examples and chains, of their classes where there are labels; in parts if asked."""
+        size = self.settings.at_once
+        if size is None or size >= len(x):
+            return self._potential(x, labels)
+        x_parts = x.split(size)
+        y_parts = [None] * len(x_parts) if labels is None else labels.split(size)
+        return torch.cat(
+            [
+                checkpoint(self._potential, *part, use_reentrant=False)
+                for part in zip(x_parts, y_parts, strict=True)
+            ]
+        )
+
+    def _potential(self, x: Tensor, labels: Tensor | None) -> Tensor:
+        if labels is None:
+            return self.model(x)
+        assert isinstance(self.energy, Conditional)
+        return self.energy.given(labels)(x)
+
+    def _validate(self) -> float:
+        """Accuracy on the validation part; reads it back from the device."""
+        data, energy = self.settings.data, self.energy
+        assert isinstance(data, Labelled)
+        assert isinstance(energy, ClassifierEnergy)
+        right = 0
+        with frozen(list(energy.modules())), torch.no_grad(), self.autocast():
+            for x, y in zip(
+                data.validation.split(EXAMPLES_AT_ONCE),
+                data.validation_labels.split(EXAMPLES_AT_ONCE),
+                strict=True,
+            ):
+                guess = energy.logits(x.to(self.fabric.device)).argmax(1)
+                right += int((guess.cpu() == y).sum())
+        return right / len(data.validation_labels)
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """In which networks run."""
+        return autocast(self.settings.precision, self.fabric.device)
 
     def take(self, relief: Relief) -> None:
         """Puts relief in force, in place of what was."""
@@ -181,6 +275,7 @@ class Training:
             "iteration": self.iteration,
             "attempt": self.attempt,
             "seconds": self.seconds,
+            "accuracy": self.accuracy,
             "energy": self.energy.state_dict(),
             "optimiser": self.optimiser.optimizer.state_dict(),
             "ema": None if self.ema is None else self.ema.average,
@@ -201,6 +296,7 @@ class Training:
             self.chain_generator.set_state(state["chain_generator"])
             self.iteration, self.seconds = state["iteration"], state["seconds"]
             self.attempt = state.get("attempt", 0)  # runs of 0.3 had none
+            self.accuracy = state.get("accuracy", 0.0)  # runs of 0.4 had none
             self.guard_state = state.get("guard")
         except (KeyError, ValueError, RuntimeError, TypeError, AttributeError, IndexError) as error:
             line = (str(error).strip().splitlines() or [type(error).__name__])[0]
@@ -243,16 +339,19 @@ def fit(
     metrics = MetricsLog(folder / "metrics.csv", training.iteration, events, training.attempt)
     begin = time.perf_counter() - training.seconds
     rescue = Rescue(training, folder)
+    grids = Grids(folder / "grids.npz", training)
 
     def save() -> None:
         training.seconds = time.perf_counter() - begin
         save_checkpoint(path, {**training.state_dict(), "guard": rescue.state_dict()})
         rescue.tidy()
+        grids.save()
 
     with _interruptible() as interrupted:
         try:
             while training.iteration < s.iterations:
                 metrics.add(training.iteration, training.iterate())
+                grids.look()
                 t, stop = training.iteration, interrupted()
                 end = t == s.iterations
                 due = stop or end or t % s.checkpoint_every == 0
@@ -279,6 +378,11 @@ def fit(
             raise
         finally:
             metrics.close()
+
+
+def _snake(name: str) -> str:
+    """CrossEntropy as cross_entropy."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
 def _of(k: int, figures: Mapping[str, Tensor | float]) -> dict[str, Tensor | float]:

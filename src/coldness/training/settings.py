@@ -15,10 +15,11 @@ from torch import Tensor
 
 from coldness.chains import Source, StepNoise
 from coldness.data import Data, Labelled
-from coldness.energies import ClassifierEnergy, Energy
+from coldness.energies import ClassifierEnergy, Conditional, Energy
 from coldness.energies.coordinates import Kind
 from coldness.evaluation.ais import AIS
 from coldness.objectives import Contrast, Term
+from coldness.precision import Precision
 from coldness.schedules import Schedule, value_at
 from coldness.training.guard import Guard
 
@@ -84,6 +85,12 @@ class Settings:
         seed: of everything random.
         threads: of the processor; 1 is fastest for small networks; null for all.
         compile: compile chains: `auto` where a run is long enough to earn it back.
+        precision: of networks: `float32`, `bf16`, or `auto` for bf16 where it is fast. Chains,
+            weights and what a model is judged by stay in float32.
+        at_once: examples or chains that are in memory at a time, with activations computed twice;
+            null for all.
+        validate_every: iterations between looks at the accuracy on validation examples; 0 for
+            none.
         checkpoint_every: iterations between checkpoints.
         guard: what watches the run, and what it does when the run goes wrong.
         tensorboard: also write TensorBoard events.
@@ -108,6 +115,9 @@ class Settings:
     seed: int = 0
     threads: int | None = 1
     compile: Literal["auto", "always", "never"] = "auto"
+    precision: Precision = "float32"
+    at_once: int | None = None
+    validate_every: int = 0
     checkpoint_every: int = 1000
     guard: Guard = field(default_factory=Guard)
     tensorboard: bool = False
@@ -135,9 +145,37 @@ class Settings:
             raise ValueError(f"least_grad_scale must be in [0, 1), got {self.least_grad_scale}")
         if self.threads is not None and self.threads < 1:
             raise ValueError(f"threads must be >= 1, got {self.threads}")
+        if self.at_once is not None and self.at_once < 1:
+            raise ValueError(f"at_once must be >= 1, got {self.at_once}")
         for part in self.energy.modules():
             if isinstance(part, Energy):
                 _build(part, self.data)
+        self._check_labels()
+
+    @property
+    def conditional(self) -> bool:
+        """Whether the contrast is of p(x|y)."""
+        return self.sources[0].conditional
+
+    def _check_labels(self) -> None:
+        """Refuses parts that need classes where there are none."""
+        if len({source.conditional for source in self.sources}) > 1:
+            raise ValueError("sources are all conditional, or none is: they share the data's part")
+        if self.conditional and not isinstance(self.energy, Conditional):
+            raise ValueError("conditional sources need an energy with classes")
+        wanted = self.conditional or any(term.wants_labels for term in self.terms)
+        if wanted and not isinstance(self.data, Labelled):
+            raise ValueError("conditional sources and cross-entropy need data with labels")
+        if self.validate_every < 0:
+            raise ValueError(f"validate_every must be >= 0, got {self.validate_every}")
+        if self.validate_every and not (
+            isinstance(self.data, Labelled)
+            and len(self.data.validation_labels)
+            and isinstance(self.energy, ClassifierEnergy)
+        ):
+            raise ValueError(
+                "validate_every needs a ClassifierEnergy and data with a validation part"
+            )
 
     @property
     def sampling(self) -> Source:
@@ -214,10 +252,13 @@ def _check_sampler(sampler: Source) -> None:
 def _build(energy: Energy, data: Data) -> None:
     """Tells networks that see the data, those an energy holds itself, what they take and give."""
     outputs = 1
-    if isinstance(energy, ClassifierEnergy):
+    if isinstance(energy, Conditional):
         if not isinstance(data, Labelled):
-            raise ValueError("a ClassifierEnergy needs data with labels")
+            raise ValueError(f"{type(energy).__name__} needs data with labels")
         outputs = len(data.classes)
+        if energy.classes not in (0, outputs):
+            raise ValueError(f"the energy has {energy.classes} classes but the data has {outputs}")
+        energy.classes = outputs
     for net in energy.children():
         if callable(build := getattr(net, "build", None)):
             build(data.shape, outputs)

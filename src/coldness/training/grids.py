@@ -1,0 +1,73 @@
+"""Pictures of a run of images while it is trained: negatives of its first source, a few times.
+
+Kept as bytes: values are cut to [-1, 1] and rounded, for looking at alone.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from coldness.training.checkpoint import BadFile, write_atomically
+
+if TYPE_CHECKING:
+    from coldness.training.loop import Training
+
+TIMES = 8
+IMAGES = 36
+
+
+class Grids:
+    """grids.npz: iterations (T,), and x (T, n, C, H, W) in uint8. Nothing where data is no images.
+
+    Args:
+        path: of the file; what a run that goes on has left there is kept up to its iteration.
+        training: the run.
+    """
+
+    def __init__(self, path: Path, training: Training) -> None:
+        self.path = path
+        self.training = training
+        self.active = len(training.settings.data.shape) == 3
+        self.kept: dict[int, NDArray[np.uint8]] = {}
+        if self.active and training.iteration and path.is_file():
+            self.kept = _read(path)
+        n = training.settings.iterations
+        self.due = {max(1, round(n * (k + 1) / TIMES)) for k in range(TIMES)}
+
+    def look(self) -> None:
+        """After an iteration."""
+        t = self.training.iteration
+        if self.active and t in self.due:
+            self.kept[t] = as_bytes(self.training.x_model[:IMAGES])
+
+    def save(self) -> None:
+        """Beside a checkpoint; what lies ahead of a run that was rolled back is dropped."""
+        now = self.training.iteration
+        self.kept = {t: x for t, x in self.kept.items() if t <= now}
+        if not self.kept:
+            return
+        iterations = sorted(self.kept)
+        x = np.stack([self.kept[t] for t in iterations])
+        write_atomically(
+            self.path,
+            lambda file: np.savez_compressed(file, iterations=np.array(iterations), x=x),
+        )
+
+
+def as_bytes(x: torch.Tensor) -> NDArray[np.uint8]:
+    """Images with values in [-1, 1] as bytes."""
+    return ((x.detach().clamp(-1, 1) + 1) * 127.5).round().to(torch.uint8).cpu().numpy()
+
+
+def _read(path: Path) -> dict[int, NDArray[np.uint8]]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return dict(zip(file["iterations"].tolist(), file["x"], strict=True))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise BadFile(f"{path} is truncated or not of coldness") from error
