@@ -18,8 +18,8 @@ from torch import Tensor
 
 from coldness.chains import Source
 from coldness.data import Labelled
-from coldness.energies import ClassifierEnergy
-from coldness.evaluation.likelihood import parts
+from coldness.energies import Conditional
+from coldness.evaluation.likelihood import at_once
 
 LARGEST_SIDE = 16
 """Of images that are judged."""
@@ -31,29 +31,29 @@ JUDGE_ACCURACY = 0.9
 
 
 def by_class(
-    energy: ClassifierEnergy,
+    energy: Conditional,
     source: Source,
     x_data: Tensor,
-    classes: int,
     each: int,
     generator: torch.Generator,
     step_scale: float,
 ) -> tuple[Tensor, Tensor]:
     """Samples (K * each, ...) and their labels (K * each,), class after class."""
     own = next(energy.parameters())
-    labels = torch.arange(classes, device=own.device).repeat_interleave(each)
+    labels = torch.arange(energy.classes, device=own.device).repeat_interleave(each)
     examples = x_data.to(own)
-    found = []
-    for first, some in _beside(labels, x_data):
-        chains = source.sample(
-            energy.given(labels[first : first + some]), examples, some, generator,
-            step_scale=step_scale,
-        )  # fmt: skip
-        found.append(chains.x.cpu())
+    found = [
+        source.sample(
+            energy, examples, len(some), generator, step_scale=step_scale, labels=some
+        ).x.cpu()
+        for some in labels.split(at_once(x_data.shape[1:]))
+    ]
     return torch.cat(found), labels.cpu()
 
 
-def judged(data: Labelled, x: Tensor, labels: Tensor, generator: torch.Generator) -> dict[str, float]:
+def judged(
+    data: Labelled, x: Tensor, labels: Tensor, generator: torch.Generator
+) -> dict[str, float]:
     """Figures of the judge on samples x (N, C, H, W) drawn for labels (N,)."""
     if len(data.shape) != 3 or max(data.shape[1:]) > LARGEST_SIDE or not bool(x.isfinite().all()):
         return {}
@@ -71,8 +71,3 @@ def judged(data: Labelled, x: Tensor, labels: Tensor, generator: torch.Generator
         figures["class_agreement"] = share(x, labels)
     return figures
 
-
-def _beside(labels: Tensor, like: Tensor) -> list[tuple[int, int]]:
-    """First and number of labels, in parts as images like these are taken."""
-    most = len(parts(like[:1].expand(len(labels), *like.shape[1:]))[0])
-    return [(k, min(most, len(labels) - k)) for k in range(0, len(labels), most)]

@@ -47,8 +47,12 @@ def potential(energy: Energy, points: Tensor) -> Tensor:
 
 def parts(points: Tensor) -> tuple[Tensor, ...]:
     """Points (N, ...) in as many parts as networks have memory for."""
-    size = max(1, VALUES_AT_ONCE // max(1, points[:1].numel()))
-    return points.split(min(size, POINTS_AT_ONCE))
+    return points.split(at_once(points.shape[1:]))
+
+
+def at_once(shape: tuple[int, ...]) -> int:
+    """Points of that shape in a part."""
+    return max(1, min(POINTS_AT_ONCE, VALUES_AT_ONCE // max(1, math.prod(shape))))
 
 
 def log_likelihood(u: Tensor, z: LogZ, log_scale: float = 0.0) -> dict[str, float]:
