@@ -70,4 +70,3 @@ def judged(
     if own >= JUDGE_ACCURACY:
         figures["class_agreement"] = share(x, labels)
     return figures
-

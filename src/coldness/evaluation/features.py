@@ -25,7 +25,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from importlib import import_module
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -64,6 +64,13 @@ def as_bytes(x: Tensor) -> Tensor:
     return levels.expand(-1, 3, -1, -1)
 
 
+def metric_of(file: str, name: str, **arguments: Any) -> Any:
+    """A metric of torchmetrics, without its warning that features are kept in memory."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return getattr(import_module(f"torchmetrics.image.{file}"), name)(**arguments)
+
+
 def _effnet() -> Network:
     try:
         code = import_module("efficientnet_lite_pytorch")
@@ -92,11 +99,8 @@ def _effnet() -> Network:
 
 def _inception() -> Network:
     try:
-        fid, score = import_module("torchmetrics.image.fid"), import_module("torchmetrics.image")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            of_features = fid.FrechetInceptionDistance(feature=2048).inception
-            of_logits = score.InceptionScore().inception
+        of_features = metric_of("fid", "FrechetInceptionDistance", feature=2048).inception
+        of_logits = metric_of("inception", "InceptionScore").inception
     except ImportError as error:
         raise NoFeatures(
             "features inception need torchmetrics and torch-fidelity: pip install torchmetrics "

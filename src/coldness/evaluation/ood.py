@@ -101,11 +101,12 @@ def own_sets(
     """
     examples = data.sample(count, generator)
     x = examples.flatten(1).double()
-    low, high = x.min(0).values, x.max(0).values
-    offset = torch.rand(x.shape, generator=generator, dtype=x.dtype) - 0.5
-    sets = {"uniform": (low + high) / 2 + widening * (high - low) * offset}
     if len(data.shape) == 3:
         sets = image_sets(data.reference(count, generator), generator)
+    else:
+        low, high = x.min(0).values, x.max(0).values
+        offset = torch.rand(x.shape, generator=generator, dtype=x.dtype) - 0.5
+        sets = {"uniform": (low + high) / 2 + widening * (high - low) * offset}
     sets["gaussian"] = _gaussian_like(x, generator)
     if x.shape[1] > 1:
         order = torch.rand(x.shape, generator=generator).argsort(0)
@@ -139,7 +140,9 @@ def read_sets(paths: Iterable[str], data: Data) -> dict[str, Tensor]:
         name = re.sub(r"\W+", "_", Path(path).stem)
         if of_images:
             name = re.sub("_(test|train)$", "", name)
-        if name in (*OWN_SETS, *IMAGE_SETS, *sets) or name.endswith(tuple(f"_{word}" for word in BESIDE)):
+        if name in (*OWN_SETS, *IMAGE_SETS, *sets) or name.endswith(
+            tuple(f"_{word}" for word in BESIDE)
+        ):
             raise BadPoints(f"{path}: the name {name} is taken in the table; rename the file")
         x = read_image_set(path, data) if of_images else torch.from_numpy(read_points(path))
         if len(x) < LEAST_POINTS:
@@ -163,8 +166,8 @@ def compare_with_sets(
 ) -> tuple[dict[str, float], dict[str, Tensor]]:
     """Figures of every set, and its potentials u_ood_NAME.
 
-    auroc_maxp_NAME, auroc_grad_NAME and so on of other scores. auroc_logp_NAME, aupr_logp_NAME, fpr95_logp_NAME; the same with _best of the true density, or
-    with _plain of the better plain model by each figure.
+    auroc_logp_NAME, aupr_logp_NAME, fpr95_logp_NAME; the same with _best of the true density, or
+    with _plain of the better plain model by each figure; with _maxp_ and _grad_ by other scores.
     """
     figures: dict[str, float] = {}
     arrays: dict[str, Tensor] = {}

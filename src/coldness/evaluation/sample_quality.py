@@ -21,7 +21,6 @@ References:
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Mapping
 from importlib import import_module
 
@@ -37,6 +36,7 @@ from coldness.evaluation.features import (
     NoFeatures,
     as_bytes,
     feature_network,
+    metric_of,
 )
 
 log = logging.getLogger("coldness")
@@ -89,8 +89,7 @@ def compare(
     real, _ = _seen(network, x_data[:n])
     figures: dict[str, float] = {}
     # The metrics shuffle, by the global random numbers.
-    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with torch.random.fork_rng(devices=[]):
         for which, x in sets.items():
             torch.manual_seed(seed)
             features, logits = _seen(network, x[:n])
@@ -103,9 +102,8 @@ def compare(
 
 def kid(x: Tensor, y: Tensor) -> float:
     """Of features (N, F) each, from all pairs: one subset that is everything."""
-    metric = import_module("torchmetrics.image.kid").KernelInceptionDistance(
-        feature=nn.Identity(), subsets=1, subset_size=len(x)
-    )
+    arguments = {"feature": nn.Identity(), "subsets": 1, "subset_size": len(x)}
+    metric = metric_of("kid", "KernelInceptionDistance", **arguments)
     metric.update(y, real=True)
     metric.update(x, real=False)
     return float(metric.compute()[0])
@@ -115,7 +113,7 @@ def fid(x: Tensor, y: Tensor) -> float:
     """Of features (N, F) each."""
     features = nn.Identity()
     features.num_features = x.shape[1]  # type: ignore[assignment]
-    metric = import_module("torchmetrics.image.fid").FrechetInceptionDistance(feature=features)
+    metric = metric_of("fid", "FrechetInceptionDistance", feature=features)
     metric.update(y, real=True)
     metric.update(x, real=False)
     return float(metric.compute())
@@ -123,18 +121,17 @@ def fid(x: Tensor, y: Tensor) -> float:
 
 def inception_score(logits: Tensor) -> float:
     """Of logits (N, K)."""
-    metric = import_module("torchmetrics.image").InceptionScore(
-        feature=nn.Identity(), splits=min(SPLITS, len(logits))
-    )
+    splits = min(SPLITS, len(logits))
+    metric = metric_of("inception", "InceptionScore", feature=nn.Identity(), splits=splits)
     metric.update(logits)
     return float(metric.compute()[0])
 
 
 def coarse(x: Tensor, factor: int) -> Tensor:
     """Images averaged over squares of factor x factor pixels, and enlarged again."""
-    sides = x.shape[2:]
-    small = adaptive_avg_pool2d(x, [side // factor for side in sides])
-    return interpolate(small, list(sides), mode="bilinear")
+    height, width = x.shape[2:]
+    small = adaptive_avg_pool2d(x, (height // factor, width // factor))
+    return interpolate(small, (height, width), mode="bilinear")
 
 
 def _seen(network: Network, x: Tensor) -> tuple[Tensor, Tensor]:
