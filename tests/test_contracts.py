@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 import torch
 from scipy import stats
-from torch import Tensor
+from torch import Tensor, nn
 
 import coldness.chains
 import coldness.data
 import coldness.energies
 import coldness.kernels
+import coldness.nets
 import coldness.objectives
 import coldness.schedules
 from coldness.chains import (
@@ -48,6 +49,7 @@ from coldness.energies import (
     ScalarEnergy,
     Sum,
     Tempered,
+    check_uncoupled,
 )
 from coldness.kernels import (
     HMC,
@@ -59,7 +61,7 @@ from coldness.kernels import (
     StepSchedule,
     run,
 )
-from coldness.nets import MLP
+from coldness.nets import MLP, ConvNet, NonLocalNet, WideResNet
 from coldness.objectives import Batch, EnergyL2, Term
 from coldness.schedules import Cosine, Geometric, Linear, Schedule, WarmUp
 from laws import (
@@ -112,6 +114,13 @@ ENERGIES: dict[type[Energy], Callable[[], Energy]] = {
 }
 
 SHAPES: dict[type[Energy], tuple[int, ...]] = {}
+
+NETS: dict[type[nn.Module], Callable[[], Any]] = {
+    MLP: lambda: MLP(widths=(8, 8), activation="silu"),
+    ConvNet: lambda: ConvNet(4, "silu", attention=4),
+    NonLocalNet: lambda: NonLocalNet(4, "silu"),
+    WideResNet: lambda: WideResNet(10, 1, "silu"),
+}
 
 DENSITIES: dict[type[KnownDensity], Callable[[], KnownDensity]] = {
     Mixture2D: lambda: Mixture2D(radius=1.5, std=0.2),
@@ -427,6 +436,65 @@ def test_a_known_log_z_is_the_integral(part: type) -> None:
     with torch.no_grad():
         total = torch.logsumexp(-energy(torch.cartesian_prod(side, side)), 0)
     assert float(total + 2 * (side[1] - side[0]).log()) == pytest.approx(energy.log_z, abs=1e-3)
+
+
+# Networks
+
+every_net = every(coldness.nets, nn.Module)
+
+
+def built(part: type, outputs: int = 3) -> Any:
+    """For images of 8 x 8 with two channels; weights that begin at zero do not stay there."""
+    net = example(part, NETS)
+    net.build((2, 8, 8), outputs)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.add_(0.02 * torch.randn_like(parameter))
+    return net
+
+
+@every_net
+def test_networks_are_made_for_the_data_and_repeatable(part: type) -> None:
+    x = normal(5, 2, 8, 8).float()
+    with pytest.raises(ValueError, match="has no layers yet"):
+        example(part, NETS)(x)
+    net, same = built(part), built(part)
+    assert net(x).shape == (5, 3)
+    assert net(x).dtype == torch.float32
+    assert torch.equal(net(x), same(x))
+    before = net(x)
+    net.build((2, 8, 8), 3)
+    assert torch.equal(net(x), before)
+    net.build((2, 8, 8))
+    assert net(x).shape == (5, 1)
+    with pytest.raises(ValueError, match="but the data has"):
+        net.build((1, 8, 8))
+
+
+@every_net
+def test_networks_take_examples_one_by_one(part: type) -> None:
+    net, x = built(part).double(), normal(5, 2, 8, 8)
+    alone = torch.cat([net(x[k : k + 1]) for k in range(5)])
+    torch.testing.assert_close(alone, net(x))
+    assert net(x[:0]).shape == (0, 3)
+    check_uncoupled(ScalarEnergy(built(part, 1)), x.float())
+
+
+@every_net
+def test_gradients_of_networks_are_exact(part: type) -> None:
+    net = built(part, 1).double().requires_grad_(False)
+    assert torch.autograd.gradcheck(net, (normal(1, 2, 8, 8).requires_grad_(True),))
+
+
+@every_net
+def test_networks_are_saved_and_loaded(part: type) -> None:
+    net, other, x = built(part), built(part), normal(4, 2, 8, 8).float()
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.add_(1.0)
+    other.load_state_dict(net.state_dict())
+    assert torch.equal(net(x), other(x))
+    assert torch.equal(net(x), copy.deepcopy(net)(x))
 
 
 # Data whose law is known

@@ -2,24 +2,34 @@
 
 The file holds x, one sample a row, and potential, U(x) = -log p(x) - log Z. Chains start and move
 as in the run's sampler, or its first source where it has none; more --steps bring them closer to
-the model's own density.
+the model's own density. Of a classifier, --label draws from p(x|y) of one class, by its name or
+number, and --label all from each class in turn; the file then holds labels too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from jsonargparse import ArgumentParser
+from torch import Tensor
 
 from coldness.cli.console import output, show_log_lines, stages
 from coldness.cli.words import allow_imports_option
+from coldness.data import Labelled
+from coldness.energies import Conditional
+from coldness.evaluation.likelihood import potential as potential_of
 from coldness.kernels import worth_compiling
+from coldness.precision import autocast
 from coldness.schedules import value_at
 from coldness.seeds import generators
 from coldness.training.checkpoint import write_atomically
 from coldness.training.folder import FolderError, RunFolder
+from coldness.training.recipe import nearest
+from coldness.training.settings import Settings
 
 EXAMPLES_FOR_SCALE = 1000
 
@@ -29,6 +39,7 @@ def parser() -> ArgumentParser:
     parser.add_argument("run", help="folder of a trained run")
     parser.add_argument("--n", type=int, default=1000, help="number of samples")
     parser.add_argument("--steps", type=int, default=None, help="chain length; default as trained")
+    parser.add_argument("--label", type=str, default=None, help="class, or `all`; default p(x)")
     parser.add_argument("--out", type=str, default="samples.npz", help="file to write")
     parser.add_argument("--seed", type=int, default=0, help="of the chains")
     parser.add_argument("--overwrite", action="store_true", help="replace the file")
@@ -51,6 +62,7 @@ def main(words: list[str]) -> int:
     settings = RunFolder(Path(given.run)).load(given.allow_imports)
     settings.use_threads()
     energy, source = settings.energy, settings.sampling
+    labels = None if given.label is None else _labels(given.label, given.n, settings)
     steps = source.steps if given.steps is None else given.steps
     of_data, generator = generators(given.seed)
     x_data = settings.data.sample(EXAMPLES_FOR_SCALE, of_data)
@@ -58,15 +70,38 @@ def main(words: list[str]) -> int:
     with stages("sample") as stage:
         stage(f"{given.n} chains of {steps} steps")
         compiled = settings.compile != "never" and worth_compiling(steps)
-        chains = source.sample(
-            energy, x_data, given.n, generator, steps=steps, step_scale=scale, compiled=compiled
-        )
-        with torch.no_grad():
-            potential = energy(chains.x)
+        with autocast(settings.precision, x_data.device):
+            chains = source.sample(
+                energy, x_data, given.n, generator, steps=steps, step_scale=scale,
+                compiled=compiled, labels=labels,
+            )  # fmt: skip
+        potential = potential_of(energy, chains.x)
     if not bool(potential.isfinite().all()):
         bad = int((~potential.isfinite()).sum())
         raise ValueError(f"{bad} of {given.n} chains left the finite numbers; nothing was written")
-    arrays = {"x": settings.data.original(chains.x).numpy(), "potential": potential.numpy()}
+    arrays: dict[str, Any] = {
+        "x": settings.data.original(chains.x).numpy(),
+        "potential": potential.numpy(),
+    }
+    if labels is not None:
+        arrays["labels"] = labels.numpy()
     write_atomically(out, lambda file: np.savez(file, **arrays))
     output.print(f"{given.n} samples of {steps} steps: {out}")
     return 0
+
+
+def _labels(label: str, count: int, settings: Settings) -> Tensor:
+    """Classes (count,) by name or number; all of them in turn for `all`."""
+    data = settings.data
+    if not isinstance(data, Labelled) or not isinstance(settings.energy, Conditional):
+        raise ValueError("--label needs a run of a classifier on data with labels")
+    if label == "all":
+        return torch.arange(count) % len(data.classes)
+    known = {**{str(k): k for k in range(len(data.classes))}, **_numbers(data.classes)}
+    if label not in known:
+        raise ValueError(f"there is no class {label!r}{nearest(label, known)}; or `all`")
+    return torch.full((count,), known[label])
+
+
+def _numbers(names: Sequence[str]) -> dict[str, int]:
+    return {name: k for k, name in enumerate(names)}

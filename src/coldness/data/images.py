@@ -128,7 +128,7 @@ class ImageData(Labelled):
         return self._fixed(self._test)
 
     @property
-    def validation(self) -> Tensor:
+    def validation(self) -> Tensor:  # type: ignore[override]
         """(V, C, H, W); V = 0 where no share was asked for."""
         return self._fixed(self._validation)
 

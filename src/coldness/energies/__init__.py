@@ -5,6 +5,7 @@ from coldness.energies.base import Conditional, DriftNoise, Energy
 from coldness.energies.classifier import ClassifierEnergy
 from coldness.energies.compose import Mixture, Sum, Tempered
 from coldness.energies.coordinates import Coordinates
+from coldness.energies.coupling import check_uncoupled
 from coldness.energies.scalar import ScalarEnergy
 
 __all__ = [
@@ -21,4 +22,5 @@ __all__ = [
     "ScalarEnergy",
     "Sum",
     "Tempered",
+    "check_uncoupled",
 ]

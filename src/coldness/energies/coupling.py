@@ -1,0 +1,75 @@
+"""An energy belongs to one example: networks that couple the examples of a batch are refused.
+
+    U(x_i) must not change when x_j does, j != i
+
+Batch norm in train mode is the common case. It makes U(x_i) depend on the batch that x_i happens
+to be in, so that exp(-U) is no density; and as chains run in eval mode, on other statistics, the
+loss would weigh another energy than the one that was sampled. Layer norm, group norm and instance
+norm stay within an example and pass. Dropout passes too, for it couples nothing; it makes the
+energies of the loss noisy.
+
+References:
+    Your Classifier is Secretly an Energy Based Model and You Should Treat It Like One
+    (Grathwohl et al., 2020), section 5: no batch norm, so that outputs are functions of the input.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from coldness.energies.base import Energy
+
+EXAMPLES = 4
+OF_SPREAD, OF_SIZE = 1e-3, 1e-5
+"""What rounding may change: shares of the spread of energies and of the largest."""
+
+
+def check_uncoupled(energy: Energy, x: Tensor) -> None:
+    """Raises ValueError, with the reason, where an example's energy depends on its batch.
+
+    The energy of each of a few examples must be what it is in a batch of its copies, in train mode,
+    where the loss is computed. Where a layer of batch norm is in that mode it is named, whatever
+    the energies say. Modes, buffers and random numbers are as before afterwards.
+
+    Args:
+        energy: the model, its networks built.
+        x: at least two examples (B, ...), of which four are used.
+    """
+    if len(x) < 2:
+        raise ValueError(f"coupling shows on two examples or more, got {len(x)}")
+    x = x[:EXAMPLES]
+    modes = {part: part.training for part in energy.modules()}
+    buffers = [(value, value.clone()) for value in energy.buffers()]
+    devices = [x.device] if x.is_cuda else []
+
+    def together(batch: Tensor) -> Tensor:
+        """U of a batch: with the same buffers and the same dropout at every call."""
+        for value, before in buffers:
+            value.copy_(before)
+        torch.manual_seed(0)
+        return energy(batch)
+
+    try:
+        energy.train()
+        for name, part in energy.named_modules():
+            if isinstance(part, _BatchNorm) and part.training:
+                raise ValueError(_reason(f"its layer {name}, {type(part).__name__},"))
+        with torch.no_grad(), torch.random.fork_rng(devices):
+            mixed = together(x)
+            alone = torch.stack([together(one.expand_as(x))[k] for k, one in enumerate(x)])
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
+        for value, before in buffers:
+            value.copy_(before)
+    rounding = OF_SPREAD * (mixed.max() - mixed.min()) + OF_SIZE * mixed.abs().max()
+    difference = (mixed - alone).abs().max()
+    if bool(difference > rounding):
+        change = f"by {float(difference):.3g} with the others of its batch, so the network"
+        raise ValueError(_reason(f"an example's potential changes {change}"))
+
+
+def _reason(who: str) -> str:
+    return f"this is no energy: {who} couples the examples of a batch, and exp(-U) is no density"
