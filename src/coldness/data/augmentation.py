@@ -3,8 +3,8 @@
 An augmentation is a frozen dataclass: a function of a batch (B, C, H, W) and a generator, which is
 its only source of chance. It works on bytes as well as on floats.
 
-Crops and flips only move pixels, so they are one lookup: 0.75 ms for 64 x 3 x 32 x 32 on one core,
-where kornia's RandomCrop and RandomHorizontalFlip take 5.6 ms and draw from the global generator.
+Crops and flips only move pixels, so they are one lookup: 0.25 ms for 64 x 3 x 32 x 32 on one core,
+where kornia's RandomCrop and RandomHorizontalFlip take 2 ms and draw from the global generator.
 """
 
 from __future__ import annotations

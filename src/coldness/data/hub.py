@@ -37,18 +37,17 @@ def read_hub(name: str, size: int | None = None) -> tuple[Pictures, Pictures | N
     try:
         datasets = import_module("datasets")
     except ImportError as error:
+        where = f"; or {name}_train.npz and {name}_test.npz in $COLDNESS_DATA"
         raise BadImages(
             f'{name} has to be downloaded, which needs: pip install "coldness[hub]"'
+            + where * (name in KNOWN)
         ) from error
     try:
         parts = datasets.load_dataset(*KNOWN.get(name, (name,)))
     # The network and the hub's own library fail in too many ways to name.
     except Exception as error:
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise BadImages(
-            f"{name} cannot be downloaded ({line}); if the library is old: "
-            'pip install -U "coldness[hub]"'
-        ) from error
+        raise BadImages(f"{name} cannot be downloaded: {line}") from error
     if "train" not in parts:
         raise BadImages(f"{name} has no part train on the hub, it has {', '.join(parts)}")
     train, test = (
@@ -70,4 +69,7 @@ def _pictures(rows: Any, name: str, datasets: Any, size: int | None) -> Pictures
     x = stacked(((f"{name} {k}", row[images]) for k, row in enumerate(rows)), size)
     if label is None:
         return Pictures(x, torch.zeros(len(x), dtype=torch.int64), (ONE_CLASS,))
-    return Pictures(x, torch.tensor(rows[label]), tuple(kinds[label].names))
+    labels, classes = torch.tensor(rows[label]), tuple(kinds[label].names)
+    if not bool(((labels >= 0) & (labels < len(classes))).all()):
+        raise BadImages(f"{name} has images without a label on the hub")
+    return Pictures(x, labels, classes)

@@ -108,10 +108,12 @@ def _read(
             f"{os.environ.get(FOLDER) or f'${FOLDER}, which is not set'}, and no known name "
             f"{path}; known are {', '.join(KNOWN)}"
         )
-    train, test = (
-        read_npz(files[part], size, classes, labelled) if part in files else None
-        for part in ("train", "test")
-    )
+    train = test = None
+    if "train" in files:
+        train = read_npz(files["train"], size, classes, labelled)
+        classes = classes or train.classes
+    if "test" in files:
+        test = read_npz(files["test"], size, classes, labelled)
     return train, test
 
 

@@ -47,6 +47,9 @@ log = logging.getLogger("coldness")
 
 TRUSTED = re.compile(r"(coldness|torch\.optim)(\.\w+)+", re.ASCII)
 BARE = re.compile(r"[\w-]*", re.ASCII)
+FILES = ("path", "test_path")
+"""Keys of files that are read as data; their values may be anything."""
+
 PACKAGES = (
     coldness.chains,
     coldness.data,
@@ -189,7 +192,8 @@ def _given_values(overrides: Sequence[str]) -> dict[str, Any]:
         if name == "config":
             raise RecipeError("there is no option --config: name the recipe itself")
         flag = not equals and following.startswith("--")
-        if word.startswith("--") and not flag and name != "out" and not name.endswith(".path"):
+        file = name == "out" or ("." in name and name.split(".")[-1] in FILES)
+        if word.startswith("--") and not flag and not file:
             values[f"{len(values)}"] = _plain(value if equals else following, word)
     return values
 
@@ -257,7 +261,7 @@ def _check_imports(part: Any, key: str = "") -> None:
     else could be an import path, a file to read on, or a mapping in quotes that is parsed again.
     """
     for name, value in _strings(part, key):
-        if name != "path" and not BARE.fullmatch(value) and not TRUSTED.fullmatch(value):
+        if name not in FILES and not BARE.fullmatch(value) and not TRUSTED.fullmatch(value):
             try:
                 float(value)
             except ValueError:
