@@ -315,11 +315,13 @@ def test_scores_of_classifiers_of_images() -> None:
     energy = ClassifierEnergy(Rows(50.0))
     sets = {"grey": torch.zeros(50, 1, 6, 6), "same": data.test}
     figures, arrays = compare_with_sets(energy, data, data.test, sets)
-    assert {f"{f}_{s}_grey" for f in ("auroc", "aupr", "fpr95") for s in ("logp", "maxp", "grad")}
+    for figure in ("auroc", "aupr", "fpr95"):
+        assert {f"{figure}_{s}_grey" for s in ("logp", "maxp", "grad")} <= set(figures)
     assert figures["auroc_maxp_grey"] == 1.0  # grey images are of no class
     for score in ("logp", "maxp", "grad"):
         assert figures[f"auroc_{score}_same"] == 0.5
-    assert len(arrays["u_ood_grey"]) == 50
+    assert len(arrays["u_ood_grey"]) == len(arrays["maxp_ood_grey"]) == 50
+    torch.testing.assert_close(arrays["grad_data"], -slope(energy, data.test))
 
 
 def test_other_images_are_brought_to_the_data(tmp_path: Path) -> None:
@@ -358,6 +360,7 @@ def test_evaluation_of_a_classifier_of_images() -> None:
     assert arrays["x_bank"].shape == (40, 1, 6, 6)
     assert arrays["x_nearest"].shape == arrays["x_short"].shape
     assert "auroc_maxp_noise" in figures
+    assert len(arrays["reliability_refined_share"]) == BINS
     fewer, _ = evaluate(run(class_samples=0))
     gone = {n for n in figures if n.endswith("_refined")} | {"judge_accuracy", "class_agreement"}
     assert fewer == {name: value for name, value in figures.items() if name not in gone}

@@ -164,7 +164,7 @@ def read_sets(paths: Iterable[str], data: Data) -> dict[str, Tensor]:
 def compare_with_sets(
     energy: Energy, data: Data, x_data: Tensor, sets: Mapping[str, Tensor]
 ) -> tuple[dict[str, float], dict[str, Tensor]]:
-    """Figures of every set, and its potentials u_ood_NAME.
+    """Figures of every set, its potentials u_ood_NAME, and other scores: maxp_data, maxp_ood_NAME.
 
     auroc_logp_NAME, aupr_logp_NAME, fpr95_logp_NAME; the same with _best of the true density, or
     with _plain of the better plain model by each figure; with _maxp_ and _grad_ by other scores.
@@ -175,6 +175,7 @@ def compare_with_sets(
     beside, scores = _scores_beside(data)
     inside = [score(x_data) for score in scores]
     more = more_scores(energy, x_data)
+    arrays |= {f"{score}_data": torch.from_numpy(values) for score, values in more.items()}
     for name, x in sets.items():
         u = potential(energy, x)
         arrays[f"u_ood_{name}"] = u
@@ -185,6 +186,7 @@ def compare_with_sets(
             best = min if figure == "fpr95" else max
             figures[f"{figure}_logp_{name}_{beside}"] = best(other[figure] for other in others)
         for score, values in more_scores(energy, x).items():
+            arrays[f"{score}_ood_{name}"] = torch.from_numpy(values)
             found = separation(more[score], values)
             figures |= {f"{figure}_{score}_{name}": value for figure, value in found.items()}
     return figures, arrays

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from coldness.report.ood_answer import NAMES
-from coldness.report.quality_answer import NETWORKS
 
 LABELS = {
     "kl": "KL(data || model), nats",
@@ -50,13 +49,6 @@ LABELS = {
     "acceptance": "Acceptance of the training's step under a Metropolis test",
     "mala_acceptance": "Acceptance of chains with the Metropolis test",
     "mala_step": "Their step, adapted",
-    "accuracy": "Accuracy on test examples",
-    "ece": "Expected calibration error on test examples",
-    "accuracy_refined": "Accuracy after steps of refinement",
-    "ece_refined": "Expected calibration error after steps of refinement",
-    "class_agreement": "Samples by class that an independent classifier agrees with",
-    "judge_accuracy": "Its own accuracy on test examples",
-    "nearest_ratio": "Distance to the nearest training image, samples over test images",
     "entropy": "Entropy of the data, nats",
     "coldness": "Coldness",
     "samples": "Samples compared",
@@ -101,32 +93,17 @@ TRAINING = {
     "guard_stopped": "Given up by the guard",
 }
 
-OTHERS = {"auroc": "AUROC", "aupr": "AUPR", "fpr95": "FPR95"}
-SCORES = {"logp": "log p", "maxp": "the largest p(y|x)", "grad": "the slope of log p"}
-QUALITY = {"kid": "KID", "fid": "Frechet distance", "is": "Class score"}
-IMAGES = {
-    "short": "short-run samples",
-    "long": "long-run samples",
-    "from_data": "chains from data",
-    "bank": "chains of the bank",
-    "floor": "training images (floor)",
-    "half": "training images at half the resolution",
-    "quarter": "training images at a quarter of the resolution",
-}
+OTHERS = {"auroc": "AUROC of log p", "aupr": "AUPR of log p", "fpr95": "FPR95 of log p"}
 BESIDE = {"_best": ", the true density", "_plain": ", the better of two plain models"}
 
 
 def label(key: str) -> str:
     """Of a figure in metrics.json, by number for further sources; its own name if it has none."""
-    figure, _, rest = key.partition("_")
-    word, _, name = rest.partition("_")
-    if figure in OTHERS and word in SCORES:
+    figure, found, name = key.partition("_logp_")
+    if found and figure in OTHERS:
         of = next((end for end in BESIDE if name.endswith(end)), "")
         name = name.removesuffix(of)
-        against = f"{NAMES.get(name, name)}{BESIDE.get(of, '')}"
-        return f"{OTHERS[figure]} of {SCORES[word]} against {against}"
-    if figure in QUALITY and word in NETWORKS and name in IMAGES:
-        return f"{QUALITY[figure]} in features of {NETWORKS[word]}, {IMAGES[name]}"
+        return f"{OTHERS[figure]} against {NAMES.get(name, name)}{BESIDE.get(of, '')}"
     head, _, tail = key.rpartition("_")
     if head in ("d_lag", "r_lag"):
         return f"Autocorrelation of {head[0]}, lag {tail}"

@@ -33,7 +33,7 @@ def kid_grade(metrics: Mapping[str, float], chain: str) -> tuple[Grade, str] | N
             kid, floor, half, quarter = (value for value in found if value is not None)
             figure = (
                 f"KID {number(kid)} in features of {network} (training images {number(floor)}; "
-                f"at half the resolution {number(half)}, at a quarter {number(quarter)})"
+                f"the same at half the resolution {number(half)}, at a quarter {number(quarter)})"
             )
             yes = SHARE_OF_HALF * half
             return grade(kid, yes, max(yes, quarter)), figure
