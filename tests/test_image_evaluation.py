@@ -17,12 +17,14 @@ from coldness.diagnostics import distances as of_distances
 from coldness.diagnostics.distances import distances
 from coldness.energies import ClassifierEnergy
 from coldness.evaluation import evaluate
+from coldness.evaluation.bank_checks import bank_figures, bank_samples
 from coldness.evaluation.class_samples import by_class, judged
 from coldness.evaluation.classification import BINS, probabilities, refined, reliability
 from coldness.evaluation.features import NoFeatures, as_bytes, feature_network
-from coldness.evaluation.image_checks import check_images, noisy
+from coldness.evaluation.image_checks import check_images
 from coldness.evaluation.image_sets import image_sets, read_image_set
 from coldness.evaluation.memorisation import nearest
+from coldness.evaluation.noisy import noisy
 from coldness.evaluation.ood import compare_with_sets, own_sets, read_sets
 from coldness.evaluation.sample_quality import coarse, compare, fid, inception_score, kid, quality
 from coldness.evaluation.scores import slope
@@ -321,7 +323,10 @@ def test_scores_of_classifiers_of_images() -> None:
     for score in ("logp", "maxp", "grad"):
         assert figures[f"auroc_{score}_same"] == 0.5
     assert len(arrays["u_ood_grey"]) == len(arrays["maxp_ood_grey"]) == 50
-    torch.testing.assert_close(arrays["grad_data"], -slope(energy, data.test))
+    torch.testing.assert_close(arrays["grad_data"], slope(energy, data.test))
+    steep = slope(energy, sets["grey"])[0] < arrays["grad_data"]  # all of them alike
+    share = 1 - float(steep.double().mean())
+    assert figures["auroc_grad_grey"] == pytest.approx(share)
 
 
 def test_other_images_are_brought_to_the_data(tmp_path: Path) -> None:
@@ -408,3 +413,24 @@ def test_noise_is_that_of_the_end_of_training() -> None:
     assert float(found.std()) == pytest.approx(0.03, rel=0.05)
     settings.data_noise = 0.0
     assert noisy(settings, x, generator()) is x
+
+
+def test_banks_of_bytes_are_read_as_chains_and_examples_do_not_repeat() -> None:
+    """All examples of few are compared: their spacing is not 0, and a copy of data has 1."""
+    settings = run()
+    data = settings.data
+    assert isinstance(data, ImageData)
+    settings.data_noise = 0.0
+    settings.sources[0].start = bank = Bank(150, UniformNoise(), storage="uint8")
+    bank.prepare(data.train, settings.energy.coordinates, generator())
+    bank.put(torch.arange(150), data.train, 1)
+    banks = [source.state_dict() for source in settings.sources]
+    assert banks[0]["start"]["x"].dtype == torch.uint8
+    x = bank_samples(settings, banks, 150, generator())
+    assert x is not None
+    level = float(data.train.max() - data.train.min()) / 255
+    assert float(nearest(x, data.train)[1].max()) < level / 2 * math.sqrt(36) + 1e-6
+    figures = bank_figures(settings, banks)
+    assert figures["bank_duplicates"] == 0
+    # Of 75 slots and 75 examples, each a sample of the same 150.
+    assert figures["bank_spacing"] == pytest.approx(1, abs=0.1)

@@ -14,8 +14,10 @@ import torch
 from torch import Tensor
 
 from coldness.chains import Bank
+from coldness.data import HeldOut
 from coldness.diagnostics.bank import COMPARED, bank_health
 from coldness.evaluation.likelihood import potential
+from coldness.evaluation.noisy import noisy
 from coldness.seeds import generators
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ def bank_figures(settings: Settings, sources: Sequence[Mapping[str, Any]]) -> di
     device = next(energy.parameters(), torch.empty(0)).device
     for k, (start, saved) in _banks(settings, sources).items():
         of_data, of_starts = generators(settings.evaluation.seed + 3, device)
-        x_data = settings.data.sample(2 * COMPARED, of_data).to(device)
+        x_data = _examples(settings, of_data, of_starts).to(device)
         fresh = start.initial.fresh(COMPARED, x_data, energy.coordinates, of_starts)
         x = _slots(start, saved).to(device)
         found = bank_health(
@@ -42,6 +44,17 @@ def bank_figures(settings: Settings, sources: Sequence[Mapping[str, Any]]) -> di
         )
         figures |= {f"{name}_{k}" if k else name: value for name, value in found.items()}
     return figures
+
+
+def _examples(settings: Settings, of_data: torch.Generator, of_noise: torch.Generator) -> Tensor:
+    """Training examples without repetition, which would be no distance apart; as many as can be."""
+    data = settings.data
+    if isinstance(data, HeldOut):
+        train = data.train
+        x = train[torch.randperm(len(train), generator=of_data)[: 2 * COMPARED]]
+    else:
+        x = data.sample(2 * COMPARED, of_data)
+    return noisy(settings, x, of_noise) if len(data.shape) == 3 else x
 
 
 def bank_samples(

@@ -21,6 +21,7 @@ from coldness.evaluation.bank_checks import bank_samples
 from coldness.evaluation.class_samples import by_class, judged
 from coldness.evaluation.classification import probabilities, refined, reliability
 from coldness.evaluation.memorisation import memorisation
+from coldness.evaluation.noisy import noisy
 from coldness.evaluation.sample_quality import quality
 from coldness.precision import autocast
 from coldness.schedules import value_at
@@ -35,15 +36,6 @@ KEPT = 256
 CHAINS = {"short": "x_short", "long": "x_long", "from_data": "x_from_data", "bank": "x_bank"}
 
 Found = tuple[dict[str, float], dict[str, Tensor]]
-
-
-def noisy(settings: Settings, x: Tensor, generator: torch.Generator) -> Tensor:
-    """Examples on the CPU with the noise that training's had in the end."""
-    sd = settings.data_noise_at(settings.iterations - 1)
-    if not sd:
-        return x
-    noise = torch.empty(x.shape, device=generator.device).normal_(generator=generator)
-    return x + settings.energy.coordinates.push(sd * noise).cpu()
 
 
 def check_classes(settings: Settings, x_data: Tensor, on_stage: Callable[[str], None]) -> Found:

@@ -47,7 +47,7 @@ from coldness.data.points import BadPoints, read_points
 from coldness.energies import Energy
 from coldness.evaluation.image_sets import IMAGE_SETS, image_sets, read_image_set
 from coldness.evaluation.likelihood import potential
-from coldness.evaluation.scores import more_scores
+from coldness.evaluation.scores import SIGNS, more_scores
 
 ACCEPTED = 0.95
 """Share of the data that is accepted where the false positive rate is read off."""
@@ -187,7 +187,7 @@ def compare_with_sets(
             figures[f"{figure}_logp_{name}_{beside}"] = best(other[figure] for other in others)
         for score, values in more_scores(energy, x).items():
             arrays[f"{score}_ood_{name}"] = torch.from_numpy(values)
-            found = separation(more[score], values)
+            found = separation(SIGNS[score] * more[score], SIGNS[score] * values)
             figures |= {f"{figure}_{score}_{name}": value for figure, value in found.items()}
     return figures, arrays
 

@@ -1,8 +1,8 @@
-"""Scores that tell data from what is not data, beside log p. Higher for data.
+"""What tells data from what is not data, beside log p.
 
-    maxp    max_y p(y|x) of a classifier
-    grad    -|d log p(x) / dx| of images: where data is, the density is flat, and a point that is
-            likely by chance alone stands on a slope ("approximate mass")
+    maxp    max_y p(y|x) of a classifier, higher for data
+    grad    |d log p(x) / dx| of images, lower for data: where it has its mass, the density is flat,
+            and a point that is likely by chance alone stands on a slope ("approximate mass")
 
 References:
     A Baseline for Detecting Misclassified and Out-of-Distribution Examples in Neural Networks
@@ -22,6 +22,9 @@ from coldness.evaluation.classification import probabilities
 from coldness.evaluation.likelihood import parts
 from coldness.kernels.run import frozen, tempered_field
 
+SIGNS = {"maxp": 1, "grad": -1}
+"""Of the scores in a ranking that data should lead."""
+
 
 def more_scores(energy: Energy, x: Tensor) -> dict[str, NDArray[np.float64]]:
     """Those that there are for this energy and these points (N, ...)."""
@@ -29,7 +32,7 @@ def more_scores(energy: Energy, x: Tensor) -> dict[str, NDArray[np.float64]]:
     if isinstance(energy, ClassifierEnergy):
         found["maxp"] = probabilities(energy, x).max(1).values.numpy()
     if x.dim() == 4:
-        found["grad"] = -slope(energy, x).numpy()
+        found["grad"] = slope(energy, x).numpy()
     return found
 
 
