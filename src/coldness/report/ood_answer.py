@@ -33,7 +33,14 @@ ALONE_YES = 0.95
 ALONE_PARTLY = 0.75
 """Half way from chance to certainty."""
 
-NAMES = {"uniform": "uniform noise", "gaussian": "a Gaussian", "shuffled": "shuffled coordinates"}
+NAMES = {
+    "uniform": "uniform noise",
+    "gaussian": "a Gaussian",
+    "shuffled": "shuffled coordinates",
+    "noise": "uniform noise",
+    "interpolated": "means of two images",
+    "constant": "images of one colour",
+}
 
 START = "auroc_logp_"
 YARDSTICKS = {"best": "the true density", "plain": "a Gaussian or a kernel estimate"}
