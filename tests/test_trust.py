@@ -468,7 +468,7 @@ def test_images_are_graded_by_their_kid(short: float, long: float, expected: lis
     assert grades(metrics)[:2] == expected
     figure = judge(metrics)["samples"].figure
     assert "EfficientNet-Lite0" in figure
-    assert "FID" not in figure
+    assert "KID" not in figure  # which is Inception's
     assert grades(metrics | {"lost_chains_short": 3})[0] == "no"
     few = grades(metrics | {"samples": 100})[:2]
     assert few == ["partly" if grade == "yes" else grade for grade in expected]

@@ -48,6 +48,14 @@ def quality_label(key: str, short: bool = False) -> str:
     return f"{name} of {FEATURES[features]} features, {CHAINS[chains]}"
 
 
-QUALITY = {key: quality_label(key) for key in quality_keys()}
+COARSE = {
+    f"kid_{features}_{which}": f"{named['kid']} of {FEATURES[features]} features, training images "
+    f"at {share} of the resolution"
+    for features, named in MEASURES.items()
+    for which, share in (("half", "half"), ("quarter", "a quarter"))
+}
+"""What the kernel distance of samples is graded by."""
+
+QUALITY = {key: quality_label(key) for key in quality_keys()} | COARSE
 IMAGE_LABELS = {**CLASSES, **QUALITY, **NEAREST}
 """In the order of tables."""

@@ -20,20 +20,20 @@ from coldness.report.answers import Grade, grade, number
 
 SHARE_OF_HALF = 0.25
 
-NETWORKS = {"inception": "Inception", "effnet": "EfficientNet-Lite0"}
-"""Whose features there may be, the better known one first."""
+WORDS = {"inception": "KID", "effnet": "kernel distance in features of EfficientNet-Lite0"}
+"""What it is called, by the network; the better known one first. KID is Inception's alone."""
 
 
 def kid_grade(metrics: Mapping[str, float], chain: str) -> tuple[Grade, str] | None:
     """Grade and figure of the chain's images; None where they were not compared so."""
-    for name, network in NETWORKS.items():
+    for name, word in WORDS.items():
         start = f"kid_{name}_"
         found = [metrics.get(start + which) for which in (chain, "floor", "half", "quarter")]
         if None not in found:
             kid, floor, half, quarter = (value for value in found if value is not None)
             figure = (
-                f"KID {number(kid)} in features of {network} (training images {number(floor)}; "
-                f"the same at half the resolution {number(half)}, at a quarter {number(quarter)})"
+                f"{word} {number(kid)} (training images {number(floor)}; the same at half "
+                f"the resolution {number(half)}, at a quarter {number(quarter)})"
             )
             yes = SHARE_OF_HALF * half
             return grade(kid, yes, max(yes, quarter)), figure

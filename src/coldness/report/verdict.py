@@ -85,8 +85,8 @@ THRESHOLDS = (
     f"where fewer than {NEIGHBOURS_YES:.0%} of samples and data have a nearest neighbour of their "
     f"own kind, partly below {NEIGHBOURS_PARTLY:.0%}; chance is 50%. With fewer than "
     f"{ENOUGH_SAMPLES} samples, yes becomes partly.",
-    "Samples of images, where there are features of a network: their KID against test images is "
-    "held against that of training images at a lower resolution. Yes below "
+    "Samples of images, where there are features of a network: their kernel distance (KID) to test "
+    "images is held against that of training images at a lower resolution. Yes below "
     f"{SHARE_OF_HALF:.0%} of that at half the resolution, which is half as far from data; partly "
     "below that at a quarter of the resolution. KID is 0 on average for images of the data, and "
     "depends on the network: figures of different networks do not compare.",
