@@ -28,7 +28,7 @@ from coldness.evaluation.density import compare_on_grid, compare_slices, score_o
 from coldness.evaluation.image_checks import check_classes, check_images
 from coldness.evaluation.likelihood import of_held_out, of_known, plain_models, potential
 from coldness.evaluation.noisy import noisy
-from coldness.evaluation.ood import compare_with_sets, own_sets
+from coldness.evaluation.ood import compare_with_sets, own_sets, read_sets
 from coldness.evaluation.samples import energy_distance, neighbour_share
 from coldness.kernels import worth_compiling
 from coldness.schedules import value_at
@@ -62,12 +62,13 @@ def evaluate(
     Args:
         settings: of the run, with trained weights loaded.
         on_stage: called with the name of each stage, for a progress display.
-        others: further sets of points (N, ...) that data is told from, by name.
+        others: sets of points (N, ...) that data is told from, by name, beside evaluation.ood.
         banks: `state_dict` of every source, for samples from a bank of images; may be missing.
     """
     how, data = settings.evaluation, settings.data
     device = next(settings.energy.parameters(), torch.empty(0)).device
     of_data, of_chains = generators(how.seed, device)
+    others = {**read_sets(how.ood, data), **(others or {})}
     figures: Figures = {}
     arrays: Arrays = {}
     if isinstance(data, KnownDensity):
@@ -89,7 +90,7 @@ def evaluate(
     of_chain_checks, trails = _chains(settings, x_data, seen, of_data, of_chains, on_stage)
     figures, arrays = {**figures, **of_chain_checks}, {**arrays, **trails}
     on_stage("other points")
-    of_sets, of_others = _other_points(settings, seen, others or {})
+    of_sets, of_others = _other_points(settings, seen, others)
     figures, arrays = {**figures, **of_sets}, {**arrays, **of_others}
     of_classes, by_class = check_classes(settings, x_data, on_stage)
     figures, arrays = {**figures, **of_classes}, {**arrays, **by_class}

@@ -51,9 +51,14 @@ def training_figures(folder: Path) -> dict[str, float]:
 
 
 def figures_of(columns: Columns, events: Sequence[Event]) -> dict[str, float]:
-    """The same from columns and events; those of the guard are there where the run had one."""
+    """The same from columns and events; those of the guard are there where the run had one.
+
+    accuracy_best is the best accuracy on the validation part over training.
+    """
     guarded = guard_figures(events) if "attempt" in columns else {}
-    return {**health_figures(columns), **guarded}
+    seen = columns.get("accuracy_validation")
+    best = {} if seen is None or not len(seen) else {"accuracy_best": float(np.max(seen))}
+    return {**health_figures(columns), **guarded, **best}
 
 
 def training(metrics: Mapping[str, float]) -> Answer:

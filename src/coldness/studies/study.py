@@ -89,6 +89,19 @@ FIGURES = (
     "r_lowest",
     "d_then_r",
     "d_with_r",
+    "accuracy",
+    "accuracy_best",
+    "ece",
+    "class_agreement",
+    "kid_effnet_short",
+    "kid_effnet_long",
+    "kid_effnet_from_data",
+    "kid_effnet_bank",
+    "kid_effnet_floor",
+    "auroc_logp_svhn",
+    "nearest_ratio",
+    "weight_ess_median",
+    "d_size",
 )
 """Of an evaluation and of the series of a training (diagnostics/series.py), in the table."""
 

