@@ -1,4 +1,4 @@
-"""Pages in a real browser: every picture loads, and nothing sticks out to the right."""
+"""Pages in a real browser: every picture loads, nothing sticks out to the right, tables are so."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ window.onload = () => {
       broken: pictures.filter(p => !(p.complete && p.naturalWidth > 0)).length,
       width: inside.documentElement.clientWidth,
       scroll: inside.documentElement.scrollWidth,
+      loose: [...inside.querySelectorAll("td, th")].filter(
+        cell => frame.contentWindow.getComputedStyle(cell).display !== "table-cell").length,
     };
   });
   document.getElementById("measured").textContent = JSON.stringify(measured);
@@ -55,3 +57,4 @@ def check_in_browser(page: str, widths: Sequence[int], folder: Path) -> None:
         assert measured["broken"] == 0
         assert measured["width"] == width
         assert measured["scroll"] <= width
+        assert measured["loose"] == 0

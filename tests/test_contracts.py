@@ -9,10 +9,14 @@ import copy
 import dataclasses
 import inspect
 import pickle
+import tempfile
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from scipy import stats
@@ -37,7 +41,20 @@ from coldness.chains import (
     StepAdaptation,
     UniformNoise,
 )
-from coldness.data import EmbeddedRings, KnownDensity, Mixture2D, Rings2D, Rings10D
+from coldness.data import (
+    Augmentation,
+    CropFlip,
+    Digits,
+    EmbeddedRings,
+    ImageData,
+    Images,
+    KnownDensity,
+    Labelled,
+    Mixture2D,
+    Pictures,
+    Rings2D,
+    Rings10D,
+)
 from coldness.energies import (
     Coordinates,
     Energy,
@@ -127,6 +144,31 @@ DENSITIES: dict[type[KnownDensity], Callable[[], KnownDensity]] = {
     Rings2D: lambda: Rings2D((1.0, 2.5), 0.2),
     EmbeddedRings: lambda: EmbeddedRings(5, (1.0, 2.5), 0.2, 0.03),
     Rings10D: lambda: Rings10D((1.0, 2.5), 0.2, 0.03),
+}
+
+
+def pictures(count: int = 60) -> Pictures:
+    """Of three classes, 3 x 5 x 6."""
+    pixels = torch.randint(256, (count, 3, 5, 6), generator=generator(20), dtype=torch.uint8)
+    return Pictures(pixels, torch.arange(count) % 3, ("a", "b", "c"))
+
+
+@cache
+def saved_pictures() -> Images:
+    with tempfile.TemporaryDirectory() as folder:
+        path, of = Path(folder) / "images.npz", pictures()
+        np.savez(path, images=of.images.numpy(), labels=of.labels.numpy())
+        return Images(str(path), held_out=0.3, size=4, dequantise=True)
+
+
+LABELLED: dict[type[Labelled], Callable[[], Labelled]] = {
+    Digits: lambda: Digits(0.3, 1, 0.1, CropFlip(1, flip=False), dequantise=True),
+    ImageData: lambda: ImageData(pictures(), augmentation=CropFlip(2)),
+    Images: saved_pictures,
+}
+
+AUGMENTATIONS: dict[type[Augmentation], Callable[[], Augmentation]] = {
+    CropFlip: lambda: CropFlip(2, flip=True),
 }
 
 STEP_SCHEDULES: dict[type[StepSchedule], Callable[[], StepSchedule]] = {
@@ -530,6 +572,63 @@ def test_density_entropy_and_sampler_are_of_one_law(part: type) -> None:
     (score,) = torch.autograd.grad(data.energy(leaf).sum(), leaf)
     for k in range(score.shape[1]):
         assert_mean(score[:, k], 0.0)
+
+
+# Data with classes
+
+every_labelled = every(coldness.data, Labelled)
+
+
+@every_labelled
+def test_batches_depend_on_the_generator_alone(part: type) -> None:
+    data, state = example(part, LABELLED), torch.get_rng_state()
+    x, labels = data.sample_labelled(50, generator(16))
+    assert x.shape == (50, *data.shape)
+    assert (x.dtype, labels.dtype, labels.shape) == (torch.float32, torch.int64, (50,))
+    assert float(x.abs().max()) <= data.box
+    assert set(labels.tolist()) <= set(range(len(data.classes)))
+    assert torch.equal(x, data.sample(50, generator(16)))
+    assert torch.equal(x, copy.deepcopy(data).sample(50, generator(16)))
+    assert not torch.equal(x, data.sample(50, generator(17)))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@every_labelled
+def test_parts_have_labels_and_every_class(part: type) -> None:
+    data = example(part, LABELLED)
+    for x, labels in ((data.train, data.train_labels), (data.test, data.test_labels)):
+        assert x.shape == (len(labels), *data.shape)
+        assert (x.dtype, labels.dtype) == (torch.float32, torch.int64)
+        assert labels.unique().tolist() == list(range(len(data.classes)))
+    assert torch.equal(data.test, data.test)
+    assert len(data.reference(10_000, generator(18))) == len(data.test)
+    assert [len(x) for x in data.pair(5, generator(18))] == [5, 5]
+
+
+@every_labelled
+def test_own_units_are_invertible_and_log_scale_is_their_jacobian(part: type) -> None:
+    data = example(part, LABELLED)
+    x = data.test[:3].double()
+    torch.testing.assert_close(data.into_model(data.original(x)), x)
+    one = x[:1].requires_grad_(True)
+    (slopes,) = torch.autograd.grad(data.original(one).sum(), one)
+    assert float(slopes.log().sum()) == pytest.approx(data.log_scale)
+
+
+@every(coldness.data, Augmentation)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_augmentations_are_values_and_pure_functions(part: type, dtype: torch.dtype) -> None:
+    augmentation, state = example(part, AUGMENTATIONS), torch.get_rng_state()
+    assert augmentation == example(part, AUGMENTATIONS)
+    assert pickle.loads(pickle.dumps(augmentation)) == augmentation
+    x = pictures(8).images.to(dtype)
+    kept = x.clone()
+    y = augmentation(x, generator(19))
+    assert (y.shape, y.dtype) == (x.shape, dtype)
+    assert torch.equal(y, augmentation(x, generator(19)))
+    assert not torch.equal(y, augmentation(x, generator(20)))
+    assert torch.equal(x, kept)
+    assert torch.equal(torch.get_rng_state(), state)
 
 
 # Schedules

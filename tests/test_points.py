@@ -325,8 +325,17 @@ def test_a_network_takes_its_inputs_from_the_data() -> None:
     assert torch.equal(given(x), built(x))
     with pytest.raises(ValueError, match="the network takes 3 inputs but the data has 2"):
         built.build((2,))
-    with pytest.raises(ValueError, match="takes vectors"):
-        MLP().build((1, 8, 8))
+
+
+def test_a_network_of_linear_layers_flattens_images_and_has_as_many_outputs_as_told() -> None:
+    torch.manual_seed(0)
+    net, vectors = MLP(widths=(8,)), MLP(64, (8,))
+    net.build((1, 8, 8), 10)
+    x = torch.randn(3, 1, 8, 8)
+    assert net(x).shape == (3, 10)
+    vectors.build((64,), 10)
+    vectors.load_state_dict(net.state_dict())
+    assert torch.equal(net(x), vectors(x.flatten(1)))
 
 
 def test_settings_build_networks_and_refuse_those_that_do_not_fit(tmp_path: Path) -> None:

@@ -17,15 +17,32 @@ from small import QUICK
 
 
 @pytest.fixture
-def needed(tmp_path: Path) -> dict[str, list[str]]:
-    """What recipes that leave something to the user need."""
-    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(100, 2)))
+def needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """What recipes that leave something to the user need; and images that stand for CIFAR-10."""
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "x.npy", rng.normal(size=(100, 2)))
+    for part in ("train", "test"):
+        images = rng.integers(0, 256, size=(100, 32, 32, 3), dtype=np.uint8)
+        np.savez(tmp_path / f"cifar10_{part}.npz", images=images, labels=np.arange(100) % 10)
+    monkeypatch.setenv("COLDNESS_DATA", str(tmp_path))
     return {"points": [f"--data.path={tmp_path / 'x.npy'}"]}
+
+
+def toy(name: str) -> list[str]:
+    """Recipes of images at a size that runs anywhere: the parts are as they are, but smaller."""
+    if not name.startswith("cifar10"):
+        return []
+    settings = resolve(find(name))[0].settings
+    of_sources = [f"--sources.{k}.steps=2" for k in range(len(settings.sources))]
+    banks = [k for k, source in enumerate(settings.sources) if source.start.has_state]
+    of_sources += [f"--sources.{k}.start.capacity=20" for k in banks]
+    depth = ["--energy.net.depth=10"] if "jem" in name else []
+    return ["--batch_size=4", "--energy.net.width=1", *of_sources, *depth]
 
 
 @pytest.mark.parametrize("name", packaged())
 def test_every_recipe_runs_for_two_iterations(name: str, needed: dict[str, list[str]]) -> None:
-    given = ["--compile=never", *needed.get(name, [])]
+    given = ["--compile=never", *toy(name), *needed.get(name, [])]
     training = Training(resolve(find(name), given)[0].settings)
     for _ in range(2):
         figures = training.iterate()
@@ -201,3 +218,33 @@ def test_abbreviated_options_do_not_get_past_the_check_of_imports(word: str) -> 
         resolve(find("mixture2d"), [word])
     with pytest.raises(RecipeError, match="conf"):
         resolve(find("mixture2d"), ["--conf=1"])
+
+
+def test_a_recipe_may_name_another_and_set_fields_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("base: mixture2d\nset: {sources.0.steps: 7, temperature.noise: 0.1}\n")
+    settings = resolve(path)[0].settings
+    assert settings.sources[0].steps == 7
+    assert settings.sources[0].kernel.step_size == pytest.approx(0.005)
+    beside = tmp_path / "other.yaml"
+    beside.write_text("base: mine.yaml\nset: {batch_size: 3}\n")
+    settings = resolve(beside, ["--iterations=5"])[0].settings
+    assert (settings.sources[0].steps, settings.batch_size, settings.iterations) == (7, 3, 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("base: mixture2d\nbatch_size: 3\n", "must hold `base: RECIPE`"),
+        ("base: mixture3d\n", "did you mean 'mixture2d'"),
+        ("base: mine.yaml\n", "no recipe 'mine.yaml'"),
+        ("base: mixture2d\nset: {sources.4.steps: 7}\n", "there is no entry 4"),
+        ("base: [mixture2d]\n", "must hold `base: RECIPE`"),
+        ("base: mixture2d\nset: {energy: os.system}\n", "outside coldness"),
+    ],
+)
+def test_a_base_that_cannot_be_is_refused(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(RecipeError, match=message):
+        resolve(path)

@@ -444,3 +444,38 @@ def test_values_that_are_no_numbers_are_grey() -> None:
 def test_an_event_holds_what_the_file_says(tmp_path: Path) -> None:
     write_events(tmp_path, EVENTS[:1])
     assert read_events(tmp_path) == [Event(300, 0, "alarm", "gap", 290, "alarm of gap at 300")]
+
+
+# Images.
+
+KID = {"kid_effnet_floor": -0.01, "kid_effnet_half": 1.6, "kid_effnet_quarter": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("short", "long", "expected"),
+    [
+        (0.3, 0.39, ["yes", "yes"]),
+        (0.41, 3.9, ["partly", "partly"]),
+        (-0.01, 4.1, ["yes", "no"]),
+        (5.7, math.nan, ["no", "no"]),
+    ],
+)
+def test_images_are_graded_by_their_kid(short: float, long: float, expected: list[str]) -> None:
+    """Whatever distances of pixels say; but not chains that are lost."""
+    pixels = {"energy_distance_floor": 0.01, "samples": 1000, "neighbours_short": 1.0}
+    pixels |= {"energy_distance_short": 9.0, "energy_distance_long": 9.0}
+    metrics = KID | pixels | {"kid_effnet_short": short, "kid_effnet_long": long}
+    assert grades(metrics)[:2] == expected
+    figure = judge(metrics)["samples"].figure
+    assert "EfficientNet-Lite0" in figure
+    assert "FID" not in figure
+    assert grades(metrics | {"lost_chains_short": 3})[0] == "no"
+    few = grades(metrics | {"samples": 100})[:2]
+    assert few == ["partly" if grade == "yes" else grade for grade in expected]
+
+
+def test_without_yardsticks_a_kid_is_not_graded() -> None:
+    metrics = {"kid_effnet_short": 0.01, "kid_effnet_floor": 0.0}
+    assert grades(metrics)[0] == "not measured"
+    with_other = KID | {"kid_inception_short": 0.001, "kid_effnet_short": 5.0}
+    assert grades(with_other | {"samples": 4000})[0] == "no"

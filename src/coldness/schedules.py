@@ -80,6 +80,28 @@ class Cosine(Schedule):
 
 
 @dataclass(frozen=True)
+class Stairs(Schedule):
+    """Start, multiplied by a factor at given parts of training.
+
+    Args:
+        start: value at the first iteration.
+        factor: what it is multiplied by at each.
+        at_parts: of training, in (0, 1).
+    """
+
+    start: float = 1.0
+    factor: float = 0.3
+    at_parts: tuple[float, ...] = (0.8, 0.9)
+
+    def __post_init__(self) -> None:
+        if not all(0 < part < 1 for part in self.at_parts):
+            raise ValueError(f"at_parts must be in (0, 1), got {list(self.at_parts)}")
+
+    def at(self, t: int, n: int) -> float:
+        return self.start * self.factor ** sum(t >= part * n for part in self.at_parts)
+
+
+@dataclass(frozen=True)
 class WarmUp(Schedule):
     """Another schedule, multiplied by (t + 1) / iterations until that is 1.
 

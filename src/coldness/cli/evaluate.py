@@ -9,8 +9,9 @@ all that, and no other option asks for a new evaluation, it is printed from ther
 nothing is written; else the model is evaluated first.
 
 --ood FILE... tells data from your own points too: .npy, .npz, .csv or .txt, one point a row in the
-data's units, by the file's name in the table. They count in the answer; the next evaluation
-without --ood forgets them.
+data's units, by the file's name in the table; for images, folders, .npz files and names, such as
+svhn, brought to the size of the data. They count in the answer; the next evaluation without --ood
+forgets them.
 """
 
 from __future__ import annotations
@@ -107,8 +108,9 @@ def _evaluate(folder: RunFolder, given: Namespace) -> dict[str, Any]:
     of_training = training_figures(folder.path)
     settings.use_threads()
     with stages("evaluate") as stage:
-        figures, arrays = evaluate(settings, stage, others)
-        figures |= {**of_training, **_banks(folder, settings)}
+        banks = _banks(folder, settings)
+        figures, arrays = evaluate(settings, stage, others, banks)
+        figures |= {**of_training, **(bank_figures(settings, banks) if banks else {})}
         try:
             before = folder.metrics()
             figures.update({k: before[k] for k in ("seconds", "iterations") if k in before})
@@ -120,13 +122,14 @@ def _evaluate(folder: RunFolder, given: Namespace) -> dict[str, Any]:
     return figures
 
 
-def _banks(folder: RunFolder, settings: Settings) -> dict[str, float]:
-    """Figures of persistent chains, which are in the checkpoint as long as that is kept."""
+def _banks(folder: RunFolder, settings: Settings) -> list[dict[str, Any]]:
+    """States of persistent chains, which are in the checkpoint as long as that is kept."""
     if not any(isinstance(source.start, Bank) for source in settings.sources):
-        return {}
+        return []
     if not folder.checkpoint.is_file():
-        return {}
-    return bank_figures(settings, load_checkpoint(folder.checkpoint)["sources"])
+        return []
+    sources: list[dict[str, Any]] = load_checkpoint(folder.checkpoint)["sources"]
+    return sources
 
 
 def _change(settings: Settings, given: Namespace) -> None:

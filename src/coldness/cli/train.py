@@ -107,8 +107,8 @@ def train(
 def finish(folder: RunFolder, training: Training) -> dict[str, float]:
     """Judges the trained model and writes its report."""
     with stages("evaluate") as stage:
-        figures, arrays = evaluate(training.settings, stage)
         banks = [source.state_dict() for source in training.settings.sources]
+        figures, arrays = evaluate(training.settings, stage, banks=banks)
         figures |= {**training_figures(folder.path), **bank_figures(training.settings, banks)}
         figures["seconds"] = round(training.seconds, 3)
         figures["iterations"] = training.iteration

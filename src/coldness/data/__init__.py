@@ -1,16 +1,26 @@
 """Data: streams of examples, with their exact law where it is known."""
 
+from coldness.data.augmentation import Augmentation, CropFlip
 from coldness.data.base import Data, HeldOut, KnownDensity, Labelled
+from coldness.data.digits import Digits
+from coldness.data.image_files import Images
+from coldness.data.images import ImageData, Pictures
 from coldness.data.points import Points
 from coldness.data.synthetic import EmbeddedRings, Mixture2D, Rings2D, Rings10D
 
 __all__ = [
+    "Augmentation",
+    "CropFlip",
     "Data",
+    "Digits",
     "EmbeddedRings",
     "HeldOut",
+    "ImageData",
+    "Images",
     "KnownDensity",
     "Labelled",
     "Mixture2D",
+    "Pictures",
     "Points",
     "Rings2D",
     "Rings10D",

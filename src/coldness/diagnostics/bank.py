@@ -26,6 +26,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from coldness.diagnostics.distances import distances
+
 COMPARED = 1000
 """Slots, starts and examples that distances are taken of: shares are known to 0.016."""
 
@@ -76,9 +78,8 @@ def _nearer(x: Tensor, a: Tensor, b: Tensor) -> float:
 
 def _spacing(x: Tensor) -> float:
     """Median distance to the nearest other point."""
-    distance = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")
-    return float(distance.fill_diagonal_(torch.inf).min(1).values.median())
+    return float(distances(x, x).fill_diagonal_(torch.inf).min(1).values.median())
 
 
 def _nearest(x: Tensor, y: Tensor) -> Tensor:
-    return torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist").min(1).values
+    return distances(x, y).min(1).values

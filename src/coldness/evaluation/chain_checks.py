@@ -29,9 +29,10 @@ from torch import Tensor
 from coldness.chains import Source
 from coldness.diagnostics.mixing import mixing
 from coldness.energies import Energy
-from coldness.evaluation.likelihood import potential
+from coldness.evaluation.likelihood import parts, potential
 from coldness.evaluation.samples import energy_distance
 from coldness.kernels import MALA, DualAveraging, Kernel, run
+from coldness.precision import Precision, autocast
 
 TARGET = 0.67
 """Acceptance that the hybrid paper adapts to; 0.57 is optimal for MALA in many dimensions."""
@@ -80,6 +81,8 @@ class ChainChecks:
         generator: of the random numbers.
         step_scale: of the source at the end of training.
         compiled: compile the long chains.
+        precision: of the network in chains without a Metropolis test, which needs the differences
+            of potentials.
     """
 
     def __init__(
@@ -90,31 +93,27 @@ class ChainChecks:
         generator: torch.Generator,
         step_scale: float,
         compiled: bool,
+        precision: Precision = "float32",
     ) -> None:
         self.energy, self.source, self.generator = energy, source, generator
         self.step_scale, self.compiled = step_scale, compiled
         device = next(energy.parameters(), torch.empty(0)).device
+        self.precision, self.device = precision, device
         self.x_data, self.reference = x_data.to(device), x_data.cpu()
 
     def short(self, count: int, steps: int) -> Trail:
         """From noise."""
         start = self.source.noise(self.energy, self.x_data, count, self.generator)
         trail = self._begin(start)
-        chains = self.source.carry_on(
-            self.energy, start, steps, self.generator, step_scale=self.step_scale
-        )
-        return self._note(trail, chains.x, steps)
+        return self._note(trail, self._carried_on(start, steps), steps)
 
     def onwards(self, trail: Trail, steps: int, on_step: Callable[[int], None]) -> Trail:
         """Carries chains on until they have made so many steps, at the last step of a schedule."""
         stretch = FIRST_STRETCH
         while trail.steps[-1] < steps and not trail.lost:
             size = min(stretch, steps - trail.steps[-1])
-            chains = self.source.carry_on(
-                self.energy, trail.x, size, self.generator,
-                step_scale=self.step_scale, settled=True, compiled=self.compiled,
-            )  # fmt: skip
-            trail = self._note(trail, chains.x, trail.steps[-1] + size)
+            x = self._carried_on(trail.x, size, settled=True, compiled=self.compiled)
+            trail = self._note(trail, x, trail.steps[-1] + size)
             on_step(trail.steps[-1])
             stretch *= 2
         return trail
@@ -153,13 +152,24 @@ class ChainChecks:
         """R-hat and effective share of draws of some chains, carried on for about so many steps."""
         x, draws = trail.x[:MIXING_CHAINS], []
         for _ in range(MIXING_DRAWS):
-            x = self.source.carry_on(
-                self.energy, x, max(1, steps // MIXING_DRAWS), self.generator,
-                step_scale=self.step_scale, settled=True,
-            ).x  # fmt: skip
+            x = self._carried_on(x, max(1, steps // MIXING_DRAWS), settled=True)
             draws.append(self._quantities(x))
         found = mixing(torch.stack(draws, -1).numpy())
         return {"rhat": found.rhat, "chain_ess": found.ess}
+
+    def _carried_on(
+        self, x: Tensor, steps: int, settled: bool = False, compiled: bool = False
+    ) -> Tensor:
+        """Chains of the source from x, as many at a time as there is memory for."""
+        moved = []
+        with autocast(self.precision, self.device):
+            for part in parts(x):
+                chains = self.source.carry_on(
+                    self.energy, part, steps, self.generator,
+                    step_scale=self.step_scale, settled=settled, compiled=compiled,
+                )  # fmt: skip
+                moved.append(chains.x)
+        return torch.cat(moved)
 
     def _quantities(self, x: Tensor) -> Tensor:
         """Potential and coordinates (Q, B), of many coordinates some that are evenly apart."""

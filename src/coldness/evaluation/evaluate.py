@@ -7,12 +7,15 @@ the model itself (no tempering). They are compared with fresh data, or with held
 data is finite; the floor beside these distances is that of two samples of the data, of the same
 number: of training points and test points where data is finite. The same examples are told from
 sets of other points by their potential (ood.py).
+
+What is asked of images and of classifiers beside is in image_checks.py. Potentials of images are
+those of images with the noise that training's had in the end: the model has seen no others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -22,7 +25,9 @@ from coldness.diagnostics.convergence import change, shift
 from coldness.evaluation.ais import AIS, NotFinite, log_z
 from coldness.evaluation.chain_checks import ChainChecks, Trail
 from coldness.evaluation.density import compare_on_grid, compare_slices, score_on_grid
+from coldness.evaluation.image_checks import check_classes, check_images
 from coldness.evaluation.likelihood import of_held_out, of_known, plain_models, potential
+from coldness.evaluation.noisy import noisy
 from coldness.evaluation.ood import compare_with_sets, own_sets
 from coldness.evaluation.samples import energy_distance, neighbour_share
 from coldness.kernels import worth_compiling
@@ -50,6 +55,7 @@ def evaluate(
     settings: Settings,
     on_stage: Stage = lambda stage: None,
     others: Mapping[str, Tensor] | None = None,
+    banks: Sequence[Mapping[str, Any]] = (),
 ) -> tuple[Figures, Arrays]:
     """Figures and arrays of the model in settings.energy.
 
@@ -57,6 +63,7 @@ def evaluate(
         settings: of the run, with trained weights loaded.
         on_stage: called with the name of each stage, for a progress display.
         others: further sets of points (N, ...) that data is told from, by name.
+        banks: `state_dict` of every source, for samples from a bank of images; may be missing.
     """
     how, data = settings.evaluation, settings.data
     device = next(settings.energy.parameters(), torch.empty(0)).device
@@ -70,6 +77,8 @@ def evaluate(
 
     x_data = data.reference(how.samples, of_data)
     arrays["x_data"] = x_data
+    of_images = len(data.shape) == 3
+    seen = noisy(settings, x_data, generators(how.seed + 4, device)[1]) if of_images else x_data
     if how.ais is not None:
         figures |= _likelihood(settings, x_data, how.ais, on_stage)
     if isinstance(data, HeldOut):
@@ -77,11 +86,16 @@ def evaluate(
     # Where a grid can be laid, its integrals are exact and take the place of estimates.
     on_grid, grids = _on_grid(settings, on_stage)
     figures, arrays = {**figures, **on_grid}, {**arrays, **grids}
-    of_chain_checks, trails = _chains(settings, x_data, of_data, of_chains, on_stage)
+    of_chain_checks, trails = _chains(settings, x_data, seen, of_data, of_chains, on_stage)
     figures, arrays = {**figures, **of_chain_checks}, {**arrays, **trails}
     on_stage("other points")
-    of_sets, of_others = _other_points(settings, x_data, others or {})
+    of_sets, of_others = _other_points(settings, seen, others or {})
     figures, arrays = {**figures, **of_sets}, {**arrays, **of_others}
+    of_classes, by_class = check_classes(settings, x_data, on_stage)
+    figures, arrays = {**figures, **of_classes}, {**arrays, **by_class}
+    if of_images:
+        of_pictures, arrays = check_images(settings, arrays, banks, on_stage)
+        figures |= of_pictures
     on_stage("floor of the energy distance")
     pairs = [data.pair(how.samples, of_data) for _ in range(FLOOR_PAIRS)]
     figures["energy_distance_floor"] = sum(energy_distance(x, y) for x, y in pairs) / len(pairs)
@@ -110,13 +124,16 @@ def _likelihood(settings: Settings, x_data: Tensor, how: AIS, on_stage: Stage) -
 
 
 def _other_points(
-    settings: Settings, x_data: Tensor, others: Mapping[str, Tensor]
+    settings: Settings, seen: Tensor, others: Mapping[str, Tensor]
 ) -> tuple[Figures, Arrays]:
     """How well potentials tell data from other points; of random numbers of their own."""
-    how, data = settings.evaluation, settings.data
-    of_sets, _ = generators(how.seed + 2)
+    how, data, energy = settings.evaluation, settings.data, settings.energy
+    device = next(energy.parameters(), torch.empty(0)).device
+    of_sets, of_noise = generators(how.seed + 2, device)
     sets = {**own_sets(data, how.samples, how.widening, of_sets), **others}
-    return compare_with_sets(settings.energy, data, x_data, sets)
+    if len(data.shape) == 3:
+        sets = {name: noisy(settings, x, of_noise) for name, x in sets.items()}
+    return compare_with_sets(energy, data, seen, sets)
 
 
 def _on_grid(settings: Settings, on_stage: Stage) -> tuple[Figures, Arrays]:
@@ -136,6 +153,7 @@ def _on_grid(settings: Settings, on_stage: Stage) -> tuple[Figures, Arrays]:
 def _chains(
     settings: Settings,
     x_data: Tensor,
+    seen: Tensor,
     of_data: torch.Generator,
     of_chains: torch.Generator,
     on_stage: Stage,
@@ -151,6 +169,7 @@ def _chains(
         of_chains,
         value_at(source.step_scale, settings.iterations - 1, settings.iterations),
         settings.compile != "never" and worth_compiling(long_steps),
+        settings.precision,
     )
     on_stage(f"short-run chains, {short_steps} steps")
     short = checks.short(how.samples, short_steps)
@@ -185,15 +204,15 @@ def _chains(
         else:
             figures[f"energy_distance_{name}"] = trail.distance[-1]
             figures[f"neighbours_{name}"] = neighbour_share(trail.x.cpu(), x_data)
-    of_potentials, potentials = _against_data(settings, x_data, long, from_data)
+    of_potentials, potentials = _against_data(settings, seen, long, from_data)
     return {**figures, **of_potentials}, {**arrays, **potentials}
 
 
 def _against_data(
-    settings: Settings, x_data: Tensor, long: Trail, from_data: Trail
+    settings: Settings, seen: Tensor, long: Trail, from_data: Trail
 ) -> tuple[Figures, Arrays]:
     """Potentials of long-run chains beside those of data, and over the steps."""
-    u_data = potential(settings.energy, x_data)
+    u_data = potential(settings.energy, seen)
     figures: Figures = {}
     arrays = {**long.arrays("long"), **from_data.arrays("data"), "u_data": u_data}
     if not long.lost:

@@ -12,6 +12,9 @@ Sets that any data has, none of which needs a file:
     gaussian   N(mean, covariance of the data)
     shuffled   every coordinate permuted across examples: the marginals, without what ties them
 
+Images have others beside the last two (image_sets.py), and classifiers and images other scores
+beside log p (scores.py).
+
 The best score is not log p but the likelihood ratio p_data / p_other; they agree for the uniform
 set. What stands beside a model's figures is the same score from the true density where that is
 known ("best": as a ranking by log p), and else the better of two plain models of the training
@@ -42,7 +45,9 @@ from torch import Tensor
 from coldness.data import Data, HeldOut, KnownDensity
 from coldness.data.points import BadPoints, read_points
 from coldness.energies import Energy
+from coldness.evaluation.image_sets import IMAGE_SETS, image_sets, read_image_set
 from coldness.evaluation.likelihood import potential
+from coldness.evaluation.scores import SIGNS, more_scores
 
 ACCEPTED = 0.95
 """Share of the data that is accepted where the false positive rate is read off."""
@@ -96,14 +101,17 @@ def own_sets(
     """
     examples = data.sample(count, generator)
     x = examples.flatten(1).double()
-    low, high = x.min(0).values, x.max(0).values
-    offset = torch.rand(x.shape, generator=generator, dtype=x.dtype) - 0.5
-    sets = {"uniform": (low + high) / 2 + widening * (high - low) * offset}
+    if len(data.shape) == 3:
+        sets = image_sets(data.reference(count, generator), generator)
+    else:
+        low, high = x.min(0).values, x.max(0).values
+        offset = torch.rand(x.shape, generator=generator, dtype=x.dtype) - 0.5
+        sets = {"uniform": (low + high) / 2 + widening * (high - low) * offset}
     sets["gaussian"] = _gaussian_like(x, generator)
     if x.shape[1] > 1:
         order = torch.rand(x.shape, generator=generator).argsort(0)
         sets["shuffled"] = x.gather(0, order)
-    return {name: y.to(examples).reshape(examples.shape) for name, y in sets.items()}
+    return {name: y.to(examples).reshape(-1, *data.shape) for name, y in sets.items()}
 
 
 def _gaussian_like(x: Tensor, generator: torch.Generator) -> Tensor:
@@ -120,21 +128,30 @@ def _gaussian_like(x: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def read_sets(paths: Iterable[str], data: Data) -> dict[str, Tensor]:
-    """Sets from files of points in the data's own units, by the files' names.
+    """Sets from files of points in the data's own units, or from images, by the files' names.
 
     Raises:
         BadPoints: in one line, what is wrong with a file.
+        BadImages: likewise, with images.
     """
     sets: dict[str, Tensor] = {}
+    of_images = len(data.shape) == 3
     for path in paths:
         name = re.sub(r"\W+", "_", Path(path).stem)
-        if name in (*OWN_SETS, *sets) or name.endswith(tuple(f"_{word}" for word in BESIDE)):
+        if of_images:
+            name = re.sub("_(test|train)$", "", name)
+        if name in (*OWN_SETS, *IMAGE_SETS, *sets) or name.endswith(
+            tuple(f"_{word}" for word in BESIDE)
+        ):
             raise BadPoints(f"{path}: the name {name} is taken in the table; rename the file")
-        x = torch.from_numpy(read_points(path))
+        x = read_image_set(path, data) if of_images else torch.from_numpy(read_points(path))
         if len(x) < LEAST_POINTS:
             raise BadPoints(
                 f"{path} holds {len(x)} points; {LEAST_POINTS} are the least to judge by"
             )
+        if of_images:
+            sets[name] = x
+            continue
         if x.shape[1] != math.prod(data.shape):
             raise BadPoints(
                 f"{path} holds points of {x.shape[1]} dimensions, the data has "
@@ -147,16 +164,18 @@ def read_sets(paths: Iterable[str], data: Data) -> dict[str, Tensor]:
 def compare_with_sets(
     energy: Energy, data: Data, x_data: Tensor, sets: Mapping[str, Tensor]
 ) -> tuple[dict[str, float], dict[str, Tensor]]:
-    """Figures of every set, and its potentials u_ood_NAME.
+    """Figures of every set, its potentials u_ood_NAME, and other scores: maxp_data, maxp_ood_NAME.
 
     auroc_logp_NAME, aupr_logp_NAME, fpr95_logp_NAME; the same with _best of the true density, or
-    with _plain of the better plain model by each figure.
+    with _plain of the better plain model by each figure; with _maxp_ and _grad_ by other scores.
     """
     figures: dict[str, float] = {}
     arrays: dict[str, Tensor] = {}
     u_data = potential(energy, x_data)
     beside, scores = _scores_beside(data)
     inside = [score(x_data) for score in scores]
+    more = more_scores(energy, x_data)
+    arrays |= {f"{score}_data": torch.from_numpy(values) for score, values in more.items()}
     for name, x in sets.items():
         u = potential(energy, x)
         arrays[f"u_ood_{name}"] = u
@@ -166,6 +185,10 @@ def compare_with_sets(
         for figure in of_model if others else ():
             best = min if figure == "fpr95" else max
             figures[f"{figure}_logp_{name}_{beside}"] = best(other[figure] for other in others)
+        for score, values in more_scores(energy, x).items():
+            arrays[f"{score}_ood_{name}"] = torch.from_numpy(values)
+            found = separation(SIGNS[score] * more[score], SIGNS[score] * values)
+            figures |= {f"{figure}_{score}_{name}": value for figure, value in found.items()}
     return figures, arrays
 
 

@@ -24,10 +24,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-ROWS_AT_ONCE = 1000
+from coldness.diagnostics.distances import distances
 
-EXACT = "donot_use_mm_for_euclid_dist"
-"""Not through matrix products: these lose the small distances to rounding."""
+ROWS_AT_ONCE = 1000
 
 
 def energy_distance(x: Tensor, y: Tensor) -> float:
@@ -43,12 +42,12 @@ def neighbour_share(x: Tensor, y: Tensor) -> float:
     own = 0
     for first in range(0, 2 * n, ROWS_AT_ONCE):
         rows = torch.arange(first, min(first + ROWS_AT_ONCE, 2 * n))
-        distance = torch.cdist(both[rows], both, compute_mode=EXACT)
+        distance = distances(both[rows], both)
         distance[torch.arange(len(rows)), rows] = torch.inf
         own += int(((distance.argmin(1) < n) == (rows < n)).sum())
     return own / (2 * n)
 
 
 def _mean_distance(x: Tensor, y: Tensor) -> float:
-    sums = [torch.cdist(rows, y, compute_mode=EXACT).sum() for rows in x.split(ROWS_AT_ONCE)]
+    sums = [distances(rows, y).sum() for rows in x.split(ROWS_AT_ONCE)]
     return float(torch.stack(sums).sum()) / (len(x) * len(y))

@@ -3,6 +3,8 @@
 Energy distance of samples to data is graded over its floor, that between two independent samples of
 the data. It sees the large scale alone, so that nearest neighbours are asked too: the share of
 samples and data whose nearest neighbour is of their own kind, 1/2 where nothing tells them apart.
+Of images that were compared in the features of a network, their KID is graded in place of both
+(quality_answer.py): distances of pixels see noise and not what images show.
 Long chains are asked beside whether they have converged (diagnostics/convergence.py): samples that
 look right and are still on their way, or that the model likes far better than data, are right for
 now only.
@@ -15,6 +17,7 @@ from collections.abc import Mapping
 
 from coldness.diagnostics.convergence import state
 from coldness.report.answers import ENOUGH_SAMPLES, Answer, Grade, grade, number, worst
+from coldness.report.quality_answer import kid_grade
 
 FLOOR_YES = 10.0
 """Times the floor. Energy distance is a squared distance: an error three times that of sampling."""
@@ -92,6 +95,10 @@ def _samples(metrics: Mapping[str, float], key: str) -> tuple[Grade, str, str]:
     lost = metrics.get(key.replace("energy_distance", "lost_chains"), 0)
     if lost:
         return "no", f"{lost:.0f} chains left the finite numbers", "The chains diverged."
+    samples = metrics.get("samples", JUDGED_SAMPLES)
+    in_features = kid_grade(metrics, key.removeprefix("energy_distance_"))
+    if in_features is not None:
+        return _enough(*in_features, samples)
     if distance is None:
         return "not measured", "", ""
     figure = f"energy distance {number(distance)}"
@@ -104,18 +111,18 @@ def _samples(metrics: Mapping[str, float], key: str) -> tuple[Grade, str, str]:
         figure += f", about its floor of {number(floor)}"
     else:
         figure += f", {number(ratio, 2)} times its floor of {number(floor)}"
-    samples = metrics.get("samples", JUDGED_SAMPLES)
     judged = grade(ratio, *limits(metrics))
     told = metrics.get(key.replace("energy_distance", "neighbours"))
     if told is not None:
         figure += f"; {told:.0%} of nearest neighbours are of their own kind (50% is chance)"
         judged = worst(judged, grade(told, NEIGHBOURS_YES, NEIGHBOURS_PARTLY))
+    return _enough(judged, figure, samples)
+
+
+def _enough(judged: Grade, figure: str, samples: float) -> tuple[Grade, str, str]:
     if judged == "yes" and samples < ENOUGH_SAMPLES:
-        return (
-            "partly",
-            figure,
-            f"No fault found, but {samples:.0f} samples are too few to be sure.",
-        )
+        note = f"No fault found, but {samples:.0f} samples are too few to be sure."
+        return "partly", figure, note
     return judged, figure, ""
 
 

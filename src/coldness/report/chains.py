@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
 from coldness.report.chain_answers import limits
-from coldness.report.figures import DARK, LIGHT, Array, Columns, Curve, Theme
+from coldness.report.figures import DARK, LIGHT, THIRD, Array, Columns, Curve, Theme
 
 BINS = 50
 OUTERMOST = 0.01
@@ -26,6 +26,9 @@ OUTERMOST = 0.01
 
 FAR = 1.0
 """Where chains begin is shown up to so many times the height that all the rest takes."""
+
+ENDS = {"u_long": ("long-run chains", 0), "u_short": ("short-run", 2)}
+"""Label and colour of potentials at the end of chains."""
 
 TRAILS = (("long", "from noise", 0), ("data", "from data", 1))
 
@@ -70,14 +73,19 @@ def _over_steps(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
 
 
 def _histograms(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
-    """Of U of data, and of long-run chains, on common bins."""
+    """Of U of data, and of long-run and short-run chains, on common bins."""
     (arrays,) = runs
-    sides = [_finite(arrays["u_data"]), _finite(arrays["u_long"])]
-    edges = common_edges(sides)
+    chains = [key for key in ENDS if key in arrays]
+    sides = {key: _finite(arrays[key]) for key in ("u_data", *chains)}
+    edges = common_edges(list(sides.values()))
     width = edges[1] - edges[0]
-    data, long = (np.histogram(u, edges)[0] / (max(len(u), 1) * width) for u in sides)
-    axes.stairs(data, edges, fill=True, color=theme.ink, alpha=0.25, label="data")
-    axes.stairs(long, edges, color=theme.runs[0], linewidth=1.3, label="long-run chains")
+    heights = {
+        key: np.histogram(u, edges)[0] / (max(len(u), 1) * width) for key, u in sides.items()
+    }
+    axes.stairs(heights["u_data"], edges, fill=True, color=theme.ink, alpha=0.25, label="data")
+    for key in chains:
+        label, colour = ENDS[key]
+        axes.stairs(heights[key], edges, color=theme.runs[colour], linewidth=1.3, label=label)
     axes.set_xlabel("U")
     axes.set_ylabel("density")
     _legend(axes)
@@ -166,8 +174,6 @@ def _finite(values: Array) -> Array:
     return values[np.isfinite(values)]
 
 
-WIDTH = 3.7
-
 NEEDS = {
     "steps": {"trail_long_steps", "u_data"},
     "histograms": {"u_data", "u_long"},
@@ -180,20 +186,20 @@ CURVES = {
         "Medians of chains with bands from 10% to 90%, and the same band of data: chains that have "
         "converged stay in it. The beginning is cut off where it is far out.",
         _over_steps,
-        WIDTH,
+        THIRD,
     ),
     "histograms": Curve(
         "Potential U at the end",
-        "Of data and of long-run chains: alike where these have converged; far to the left, the "
-        "model likes them better than data. The outermost 1% may be left out.",
+        "Of data and of chains: alike where these have converged; far to the left, the model likes "
+        "them better than data. The outermost 1% may be left out.",
         _histograms,
-        WIDTH,
+        THIRD,
     ),
     "distances": Curve(
         "Energy distance over steps",
         "Of the chains to data, both axes logarithmic; the floor is that of two samples of data, "
         "and what ends in the band above it is good enough.",
         _distances,
-        WIDTH,
+        THIRD,
     ),
 }

@@ -39,6 +39,8 @@ CURVE_POINTS = 2000
 SMOOTHING = 0.02
 LOG_RANGE = 16.0
 ASPECT = 27 / 44
+THIRD = 3.7
+"""Width in inches of pictures of which three stand beside each other."""
 COLOURS = mpl.colormaps["viridis"]
 NOT_A_NUMBER = (128, 128, 128)
 """Colour of a panel's points that have no value: grey, which the scale has not."""
@@ -126,7 +128,7 @@ def panel(values: Array, low: float, high: float) -> str:
     picture.putpalette(np.append(colours, [NOT_A_NUMBER], 0).astype(np.uint8).tobytes())
     file = io.BytesIO()
     picture.save(file, "png", optimize=True)
-    return _address(file)
+    return address_of(file)
 
 
 def colour_scale() -> str:
@@ -166,6 +168,10 @@ class Curve:
     width: float = 4.4
     aspect: float = ASPECT
 
+    @property
+    def height(self) -> float:
+        return self.width * self.aspect
+
     def render(
         self,
         runs: Sequence[Columns],
@@ -176,7 +182,7 @@ class Curve:
         coloured = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
         style: dict[Any, Any] = {"font.size": 9} | dict.fromkeys(coloured, theme.ink)
         with mpl.rc_context(style):
-            figure = Figure((self.width, self.width * self.aspect), dpi=200, layout="constrained")
+            figure = Figure((self.width, self.height), dpi=200, layout="constrained")
             axes = figure.add_subplot()
             axes.spines[["top", "right"]].set_visible(False)
             axes.grid(color=theme.grid, linewidth=0.6)
@@ -188,7 +194,7 @@ class Curve:
                 _draw_marks(axes, marks, theme)
             file = io.BytesIO()
             figure.savefig(file, format="png", transparent=True)
-        return _address(file)
+        return address_of(file)
 
 
 def _draw_marks(axes: Axes, marks: Sequence[Sequence[Mark]], theme: Theme) -> None:
@@ -244,5 +250,5 @@ def cycle(theme: Theme, count: int) -> list[str]:
     return [theme.runs[k % len(theme.runs)] for k in range(count)]
 
 
-def _address(file: io.BytesIO) -> str:
+def address_of(file: io.BytesIO) -> str:
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from coldness.report.image_labels import IMAGE_LABELS
 from coldness.report.ood_answer import NAMES
 
 LABELS = {
@@ -29,6 +30,7 @@ LABELS = {
     "log_z_ess_reverse": "Effective share of chains from data (AIS in reverse)",
     "log_z_failed": "AIS met numbers that are not finite",
     "log_z_error": "Change of log Z on a grid of half as many points a side",
+    **IMAGE_LABELS,
     "energy_distance_short": "Energy distance, short-run samples",
     "energy_distance_long": "Energy distance, long-run samples",
     "energy_distance_data": "Energy distance, chains from data",
@@ -93,17 +95,20 @@ TRAINING = {
     "guard_stopped": "Given up by the guard",
 }
 
-OTHERS = {"auroc": "AUROC of log p", "aupr": "AUPR of log p", "fpr95": "FPR95 of log p"}
+OTHERS = {"auroc": "AUROC", "aupr": "AUPR", "fpr95": "FPR95"}
+SCORES = {"logp": "log p", "maxp": "the largest class probability", "grad": "the gradient norm"}
 BESIDE = {"_best": ", the true density", "_plain": ", the better of two plain models"}
 
 
 def label(key: str) -> str:
     """Of a figure in metrics.json, by number for further sources; its own name if it has none."""
-    figure, found, name = key.partition("_logp_")
-    if found and figure in OTHERS:
+    figure, _, rest = key.partition("_")
+    score, found, name = rest.partition("_")
+    if found and figure in OTHERS and score in SCORES:
         of = next((end for end in BESIDE if name.endswith(end)), "")
+        what = f"{OTHERS[figure]} of {SCORES[score]}"
         name = name.removesuffix(of)
-        return f"{OTHERS[figure]} against {NAMES.get(name, name)}{BESIDE.get(of, '')}"
+        return f"{what} against {NAMES.get(name, name)}{BESIDE.get(of, '')}"
     head, _, tail = key.rpartition("_")
     if head in ("d_lag", "r_lag"):
         return f"Autocorrelation of {head[0]}, lag {tail}"

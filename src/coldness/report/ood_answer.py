@@ -33,17 +33,24 @@ ALONE_YES = 0.95
 ALONE_PARTLY = 0.75
 """Half way from chance to certainty."""
 
-NAMES = {"uniform": "uniform noise", "gaussian": "a Gaussian", "shuffled": "shuffled coordinates"}
+NAMES = {
+    "uniform": "uniform noise",
+    "gaussian": "a Gaussian",
+    "shuffled": "shuffled coordinates",
+    "noise": "uniform noise",
+    "interpolated": "means of two images",
+    "constant": "images of one colour",
+}
 
 START = "auroc_logp_"
 YARDSTICKS = {"best": "the true density", "plain": "a Gaussian or a kernel estimate"}
 
 
-def set_names(metrics: Mapping[str, float]) -> list[str]:
-    """Of the sets that there are figures of."""
-    beside = tuple(f"_{word}" for word in YARDSTICKS)
+def set_names(metrics: Mapping[str, float], score: str = "logp") -> list[str]:
+    """Of the sets that there are figures of this score of."""
+    beside, start = tuple(f"_{word}" for word in YARDSTICKS), f"auroc_{score}_"
     return [
-        k.removeprefix(START) for k in metrics if k.startswith(START) and not k.endswith(beside)
+        k.removeprefix(start) for k in metrics if k.startswith(start) and not k.endswith(beside)
     ]
 
 

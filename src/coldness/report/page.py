@@ -1,7 +1,8 @@
 """The report: one self-contained page about one or several runs.
 
 Verdict first, with a picture beside every answer, then panels {truth, model, short-run samples,
-long-run samples} x {density, log density}, chains, training curves with what the guard did, all
+long-run samples} x {density, log density}, or tiles of images and what a classifier makes of them,
+chains, training curves with what the guard did, all
 figures, settings and commands. Pictures are embedded, there is no script, and the page forbids
 itself the network. Whatever comes from files is escaped.
 """
@@ -9,12 +10,22 @@ itself the network. Whatever comes from files is escaped.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from coldness.report import anatomy, chains, figures, line, trust
+from coldness.report import (
+    anatomy,
+    chains,
+    figures,
+    image_grids,
+    line,
+    reliability,
+    score_histograms,
+    trust,
+)
 from coldness.report.events import story
 from coldness.report.figures import Columns, Curve
 from coldness.report.labels import in_order, label
@@ -75,7 +86,15 @@ def render(runs: Sequence[Run]) -> str:
         lines=[
             (run.name, line.pictures(run.densities.arrays))
             for run in runs
-            if run.densities.dimension == 1
+            if run.densities.dimension == 1 and not run.densities.of_images
+        ],
+        images=[
+            (run.name, image_grids.pictures(run.densities.arrays, run.moments, run.classes))
+            for run in runs
+            if run.densities.of_images
+        ],
+        scores=[
+            (run.name, drawn) for run in runs if run.densities.of_images and (drawn := _scores(run))
         ],
         chains=[
             (run.name, drawn)
@@ -91,6 +110,21 @@ def render(runs: Sequence[Run]) -> str:
         rows=_rows(runs),
         settings=[(key, [run.settings.get(key, "") for run in runs]) for key in keys],
     )
+
+
+def _scores(run: Run) -> list[tuple[str, str, str, str]]:
+    """Title, caption, light and dark picture of what a classifier and its scores say of images."""
+    arrays = run.densities.arrays
+    found = [
+        *reliability.curves(arrays, run.metrics),
+        *score_histograms.curves(arrays, run.metrics),
+    ]
+    if len(found) == 3:  # beside each other
+        found = [replace(c, width=figures.THIRD, aspect=c.height / figures.THIRD) for c in found]
+    return [
+        (c.title, c.caption, c.render([arrays], figures.LIGHT), c.render([arrays], figures.DARK))
+        for c in found
+    ]
 
 
 def _drawn(
@@ -118,7 +152,8 @@ def _rows(runs: Sequence[Run]) -> list[tuple[str, list[float | None]]]:
 def _groups(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Pictures of runs that share their truth, with one colour scale a row: that of the truth."""
     groups: list[list[Run]] = []
-    for run in (run for run in runs if run.densities.dimension >= 2):
+    flat = [run for run in runs if not run.densities.of_images]
+    for run in (run for run in flat if run.densities.dimension >= 2):
         for group in groups:
             if group[0].densities.same_truth(run.densities):
                 group.append(run)

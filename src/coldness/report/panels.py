@@ -2,17 +2,21 @@
 
 Every panel is drawn as a density and as a log density. Colours mean the same in all panels of a
 kind: their scale is that of the truth. In more than two dimensions, samples are shown in the first
-two, and densities, where they are known, on the slice where all others are 0.
+two, and densities, where they are known, on the slice where all others are 0. Images have no
+panels: what is shown of them is tiles (image_grids.py).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coldness.report import figures
 from coldness.report.figures import Array
@@ -23,7 +27,20 @@ Ends = dict[str, tuple[float, float]]
 ENOUGH_FOR_KERNELS = 200
 """Samples in more than two dimensions. Fewer are shown as histograms: kernels would be blobs."""
 
+IMAGES_READ = 100
+"""Of every array but x_class, whose classes may be many: more are not shown."""
+
 SLICES = {"slice_log_p_data", "slice_log_p_model"}
+
+IMAGES = {"x_data", "x_short", "x_long", "x_bank", "x_from_data", "x_class", "x_nearest"}
+LENGTHS = {
+    "x_class_labels": "x_class",
+    "reliability_accuracy": "reliability_share",
+    "reliability_confidence": "reliability_share",
+    "reliability_refined_accuracy": "reliability_refined_share",
+    "reliability_refined_confidence": "reliability_refined_share",
+}
+"""Arrays (n,) of image runs, and those that have as many."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +69,12 @@ class Densities:
 
     @property
     def dimension(self) -> int:
-        return self.arrays["x_data"].shape[1]
+        return math.prod(self.arrays["x_data"].shape[1:])
+
+    @property
+    def of_images(self) -> bool:
+        """Whether examples are (C, H, W)."""
+        return self.arrays["x_data"].ndim == 4
 
     @cached_property
     def truth(self) -> Panel:
@@ -147,16 +169,25 @@ def read_densities(path: Path) -> Densities:
         OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile: it is broken.
     """
     with np.load(path, allow_pickle=False) as file:
-        arrays = {key: file[key].astype(np.float64) for key in file.files}
+        arrays = {key: _as_float(key, file[key]) for key in file.files}
     arrays.setdefault("box", np.abs(arrays["x_data"]).max())  # where the law is not known
     _check(arrays)
     return Densities(arrays)
 
 
+def _as_float(key: str, array: NDArray[Any]) -> Array:
+    """Of images, no more than are shown."""
+    shown = array[:IMAGES_READ] if array.ndim == 4 and key != "x_class" else array
+    return shown.astype(np.float64)
+
+
 def _check(arrays: Mapping[str, Array]) -> None:
-    for key in ("x_data", "x_short", "x_long"):
-        if arrays[key].ndim != 2 or not len(arrays[key]):
-            raise ValueError(f"{key} is not (n, D)")
+    if arrays["x_data"].ndim == 4:
+        _check_images(arrays)
+    else:
+        for key in ("x_data", "x_short", "x_long"):
+            if arrays[key].ndim != 2 or not len(arrays[key]):
+                raise ValueError(f"{key} is not (n, D)")
     for key in {"log_p_data", "log_p_model"} & set(arrays):
         if arrays[key].shape != arrays["x_data"].shape[1] * arrays["side"].shape:
             raise ValueError(f"{key} is not (G, G), or (G,) on the line")
@@ -170,3 +201,13 @@ def _check(arrays: Mapping[str, Array]) -> None:
             raise ValueError(f"{trail} is not steps (K,), u (K, 3) and distance (K,)")
     if not float(arrays["box"]) > 0:
         raise ValueError("box is not > 0")
+
+
+def _check_images(arrays: Mapping[str, Array]) -> None:
+    shape = arrays["x_data"].shape[1:]
+    for key in IMAGES & set(arrays):
+        if arrays[key].shape[1:] != shape or not arrays[key].size:
+            raise ValueError(f"{key} is not (n, {', '.join(map(str, shape))})")
+    for key, of in LENGTHS.items():
+        if key in arrays and of in arrays and arrays[key].shape != arrays[of].shape[:1]:
+            raise ValueError(f"{key} is not of as many as {of}")

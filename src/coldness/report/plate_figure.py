@@ -12,6 +12,7 @@ from matplotlib.patches import Rectangle
 from coldness.report import figures
 from coldness.report.panels import Panel
 from coldness.report.plates import Plate, Strip, lay_out
+from coldness.report.tiles import Tiles
 from coldness.studies.claims import Row
 from coldness.studies.study import Study
 from coldness.training.checkpoint import BadFile, write_atomically
@@ -78,7 +79,7 @@ class _Canvas:
             self._text(LEFT - 0.14, y + self.tile / 2, row.label, rotation=90)
             if row.of not in strip.truth:
                 continue
-            ends = strip.ends[row.of][row.scale]
+            ends = strip.ends[row.of][row.scale] if row.of in strip.ends else (0.0, 1.0)
             self._tile(strip.truth[row.of], row.scale, *ends, LEFT, y)
             for left, place in zip(self.lefts, strip.places, strict=True):
                 for k, kind in enumerate(row.kinds):
@@ -93,12 +94,17 @@ class _Canvas:
             self._text(middle, below + 0.31, place.kl and f"KL {place.kl}", color=SOFT)
             self._text(middle, below + 0.31 + BRACKET, place.bracket, color=SOFT)
 
-    def _tile(self, panel: Panel, kind: str, low: float, high: float, x: float, y: float) -> None:
+    def _tile(
+        self, panel: Panel | Tiles, kind: str, low: float, high: float, x: float, y: float
+    ) -> None:
         place = (x / self.width, 1 - (y + self.tile) / self.height)
         axes = self.figure.add_axes((*place, self.tile / self.width, self.tile / self.height))
+        axes.set_axis_off()
+        if isinstance(panel, Tiles):
+            axes.imshow(panel.pixels, interpolation="nearest")
+            return
         picture = panel.values(kind).T
         axes.imshow(picture, figures.COLOURS, vmin=low, vmax=high, origin="lower", aspect="auto")
-        axes.set_axis_off()
 
     def _hatch(self, x: float, y: float, why: str) -> None:
         place = (x / self.width, 1 - (y + self.tall) / self.height)

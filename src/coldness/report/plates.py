@@ -6,6 +6,7 @@ levels: a strip. Where a run diverged or is missing, its place says so.
 
 In more than two dimensions, where densities are known on a slice, a level has one column, and there
 are twice as many rows: samples in the first two dimensions, and below them the model on the slice.
+Images are tiles: data in the first column, and for every level short-run above long-run samples.
 
 References:
     Energy-Based Model Training Objective Robust to Inaccurate SGLD Samples, Fig. 2.
@@ -21,8 +22,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from coldness.report import image_plates
 from coldness.report.panels import Densities, Ends, Panel, read_densities
 from coldness.report.run import BROKEN
+from coldness.report.tiles import Tiles
 from coldness.report.verdict import number
 from coldness.studies.claims import Row
 from coldness.studies.study import Block
@@ -50,7 +53,7 @@ class Place:
 
     setting: str
     kl: str
-    panels: dict[str, Panel]
+    panels: dict[str, Panel | Tiles]
     why: str = ""
     bracket: str = ""
 
@@ -60,11 +63,11 @@ class Strip:
     """Runs along the column axis at one combination of the other axes' levels.
 
     `truth` and `ends` are those of every row's panels, by the first of its kinds; both are empty
-    where there is no run to take them from.
+    where there is no run to take them from. Images have no colour scale, and so no ends.
     """
 
     setting: str
-    truth: dict[str, Panel]
+    truth: dict[str, Panel | Tiles]
     ends: dict[str, Ends]
     places: tuple[Place, ...]
 
@@ -99,6 +102,10 @@ class Plate:
     heads: tuple[str, ...]
     rows: tuple[PlateRow, ...]
     strips: tuple[Strip, ...]
+
+    @property
+    def of_images(self) -> bool:
+        return any(row.of in image_plates.ROWS for row in self.rows)
 
     @property
     def sliced(self) -> bool:
@@ -144,7 +151,7 @@ def lay_out(block: Block, rows: Sequence[Row], runs: Path) -> Plate | None:
         runs: the folder of run folders.
 
     Returns:
-        None where no run has anything to show in the plane.
+        None where no run has anything to show in the plane, nor images.
 
     Raises:
         BadFile: an evaluation is broken.
@@ -154,16 +161,18 @@ def lay_out(block: Block, rows: Sequence[Row], runs: Path) -> Plate | None:
     rows = at(rows, {"seed": seed})
     read = {row["run"]: _read(runs / str(row["run"])) for row in rows}
     there = [densities for densities in read.values() if densities is not None]
-    if not there or there[0].dimension < 2:
+    if not there or (there[0].dimension < 2 and not there[0].of_images):
         return None
     first = there[0]
     heads, truth, rows_of_plate = _layout(there)
+    if not rows_of_plate:
+        return None
     strips = [_strip(block, levels, rows, read, rows_of_plate) for levels in strip_levels(block)]
     return Plate(
         seed,
         first.box,
         first.dimension,
-        all(densities.by_kernels for densities in there),
+        not first.of_images and all(densities.by_kernels for densities in there),
         truth,
         heads,
         rows_of_plate,
@@ -173,6 +182,10 @@ def lay_out(block: Block, rows: Sequence[Row], runs: Path) -> Plate | None:
 
 def _layout(there: Sequence[Densities]) -> tuple[tuple[str, ...], str, tuple[PlateRow, ...]]:
     """Heads of a run's columns, that of the first column, and rows."""
+    if there[0].of_images:
+        of_images = image_plates.rows_of(densities.arrays for densities in there)
+        rows = [PlateRow(label, (key,), "image") for key, label in of_images.items()]
+        return ("samples",), "data", tuple(rows)
     if any(densities.has_slices for densities in there):
         labels = {SAMPLES: "samples", SLICE: "slice"}
         rows = [
@@ -209,8 +222,13 @@ def _strip(
 ) -> Strip:
     rows = at(rows, levels)
     there = [x for row in rows if (x := read[row["run"]]) is not None]
-    truth, ends = {}, {}
-    for of in dict.fromkeys(row.of for row in rows_of_plate):
+    wanted = list(dict.fromkeys(row.of for row in rows_of_plate))
+    truth: dict[str, Panel | Tiles] = {}
+    ends: dict[str, Ends] = {}
+    if there and there[0].of_images:
+        truth |= image_plates.data_tiles(there[0].arrays["x_data"], wanted)
+        wanted = []
+    for of in wanted:
         first = next((x for x in there if of != SLICE or x.has_slices), None)
         if first is not None:
             truth[of] = first.slice_truth if of == SLICE else first.truth
@@ -226,12 +244,14 @@ def _place(
     if not rows:
         return Place(setting, "", {}, "not run")
     row, densities = rows[0], read[rows[0]["run"]]
-    kl = "" if row["kl"] is None else number(row["kl"])
+    kl = "" if row.get("kl") is None else number(row["kl"])
     if row["diverged_at"] is not None:
         return Place(setting, kl, {}, f"diverged at {row['diverged_at']}")
     if densities is None:
         return Place(setting, kl, {}, "no evaluation")
-    panels = {SAMPLES: densities.short}
+    if densities.of_images:
+        return Place(setting, kl, {**image_plates.sample_tiles(densities.arrays)})
+    panels: dict[str, Panel | Tiles] = {SAMPLES: densities.short}
     if densities.model is not None:
         panels[MODEL] = densities.model
     if densities.has_slices:

@@ -15,6 +15,7 @@ import yaml
 
 from coldness.report.events import Event, read_events
 from coldness.report.figures import Array, Mark
+from coldness.report.image_grids import Moments, read_moments
 from coldness.report.panels import Densities, read_densities
 from coldness.report.training_answer import figures_of
 from coldness.report.verdict import Verdict, judge
@@ -37,6 +38,7 @@ class Run:
     metrics: dict[str, float]
     densities: Densities
     events: Sequence[Event] = field(default=())
+    moments: Moments | None = None
 
     @property
     def command(self) -> str:
@@ -46,6 +48,14 @@ class Run:
     @cached_property
     def settings(self) -> dict[str, str]:
         return {str(k): compact(v) for k, v in (yaml.safe_load(self.config) or {}).items()}
+
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        """Names of classes, where the settings of the data say them."""
+        data = (yaml.safe_load(self.config) or {}).get("data")
+        given = data.get("init_args") if isinstance(data, dict) else None
+        found = given.get("classes") if isinstance(given, dict) else None
+        return tuple(map(str, found)) if isinstance(found, list) else ()
 
     @property
     def marks(self) -> list[Mark]:
@@ -76,16 +86,19 @@ def read_run(folder: Path, name: str) -> Run:
         metrics = _numbers(json.loads(path.read_text()))
         path = folder / "evaluation.npz"
         densities = read_densities(path)
+        path = folder / "grids.npz"
+        moments = read_moments(folder) if densities.of_images else None
         events = read_events(folder)
     except BadFile:
         raise
     except (*BROKEN, yaml.YAMLError) as error:
-        again = "train" if path.suffix in (".yaml", ".csv") else f"evaluate {folder}"
+        trained = ("config.yaml", "metrics.csv", "grids.npz")
+        again = "train" if path.name in trained else f"evaluate {folder}"
         raise BadFile(
             f"{path} is truncated or not of coldness; write it anew with `coldness {again}`"
         ) from error
     metrics |= figures_of(columns, events)
-    return Run(name, config, columns, metrics, densities, events)
+    return Run(name, config, columns, metrics, densities, events, moments)
 
 
 def _numbers(metrics: Any) -> dict[str, float]:

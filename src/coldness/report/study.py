@@ -15,6 +15,7 @@ from typing import Any
 
 from coldness.report import figures, study_curves
 from coldness.report.figures import Array
+from coldness.report.image_labels import quality_keys, quality_label
 from coldness.report.page import environment
 from coldness.report.panels import Panel
 from coldness.report.plates import (
@@ -28,6 +29,7 @@ from coldness.report.plates import (
     lay_out,
     strip_levels,
 )
+from coldness.report.tiles import Tiles
 from coldness.report.verdict import number
 from coldness.studies.claims import Outcome, Row
 from coldness.studies.study import Block, Study
@@ -37,6 +39,10 @@ TILE_POINTS = 160
 """A side of a tile at most: it is shown at 100 to 150 pixels."""
 
 COLUMNS = {
+    "accuracy": "Accuracy",
+    "ece": "ECE",
+    **{key: quality_label(key, short=True) for key in quality_keys()},
+    "auroc_logp_svhn": "AUROC of log p, SVHN",
     "kl": "KL(data || model)",
     "reverse_kl": "KL(model || data)",
     "tv": "Total variation",
@@ -164,7 +170,7 @@ def _curves(block: Block, rows: Sequence[Row]) -> list[tuple[str, str, str, str]
     lines = study_curves.lines(block, rows)
     return [
         (c.title, c.caption, c.render(lines, figures.LIGHT), c.render(lines, figures.DARK))
-        for c in study_curves.curves(block)
+        for c in study_curves.curves(block, lines)
     ]
 
 
@@ -182,7 +188,9 @@ def _plate(plate: Plate) -> dict[str, Any]:
 def _strip(strip: Strip, rows: Sequence[PlateRow]) -> dict[str, Any]:
     there = [row for row in rows if row.of in strip.truth]
 
-    def picture(panel: Panel, row: PlateRow) -> str:
+    def picture(panel: Panel | Tiles, row: PlateRow) -> str:
+        if isinstance(panel, Tiles):
+            return panel.address
         return figures.panel(_thin(panel.values(row.scale)), *strip.ends[row.of][row.scale])
 
     def pictures(place: Place) -> dict[str, dict[str, str]]:
@@ -195,7 +203,7 @@ def _strip(strip: Strip, rows: Sequence[PlateRow]) -> dict[str, Any]:
 
     return {
         "setting": strip.setting,
-        "ends": {row.label: strip.ends[row.of][row.scale] for row in there},
+        "ends": {row.label: strip.ends[row.of][row.scale] for row in there if row.of in strip.ends},
         "truth": {row.label: picture(strip.truth[row.of], row) for row in there},
         "places": [(place, pictures(place)) for place in strip.places],
     }

@@ -20,6 +20,42 @@ from coldness.studies.study import Block
 LOG_SPREAD = 50.0
 """Levels whose largest is so many times the smallest stand on a logarithmic axis."""
 
+DIVERGED = "diverged_at"
+
+SHOWN = {
+    "kl": (
+        "KL(data || model), nats",
+        "How wrong the density is. Lines: means over seeds; dots: single seeds; crosses at the "
+        "top: runs that diverged.",
+        None,
+    ),
+    "energy_distance_short": (
+        "Energy distance of short-run samples",
+        "How wrong the samples are. Dashed: two samples of the data itself, below which "
+        "nothing can be told apart.",
+        "energy_distance_floor",
+    ),
+    "accuracy": (
+        "Accuracy",
+        "Of the classifier on held-out images. Crosses at the top: runs that diverged.",
+        None,
+    ),
+    "kid_effnet_short": (
+        "Kernel distance of short-run samples",
+        "To data, in features of EfficientNet-Lite0. Dashed: training against test images.",
+        "kid_effnet_floor",
+    ),
+    "kid_effnet_long": (
+        "Kernel distance of long-run samples",
+        "The same after long chains.",
+        "kid_effnet_floor",
+    ),
+}
+"""Figures of rows: title, caption and floor."""
+
+SHARES = ("accuracy",)
+"""On a linear axis; other figures that are positive are on a logarithmic one."""
+
 
 def is_drawn(block: Block) -> bool:
     """Whether the levels along the columns are at least two numbers."""
@@ -34,22 +70,17 @@ def legend(block: Block) -> list[str]:
     return names if len(names) > 1 else []
 
 
-def curves(block: Block) -> list[Curve]:
+def curves(block: Block, lines: Sequence[Columns]) -> list[Curve]:
+    """Those that any run has a figure for; where none has, the first two, with what diverged."""
     axis = str(column_axis(block))
     levels = [column[axis] for column in column_levels(block)]
+    there = [
+        name for name in SHOWN if any(np.isfinite(line[name]).any() for line in lines)
+    ] or list(SHOWN)[:2]
     return [
-        Curve(
-            "KL(data || model), nats",
-            "How wrong the density is. Lines: means over seeds; dots: single seeds; crosses at the "
-            "top: runs that diverged.",
-            _draw(axis, levels, "kl", None),
-        ),
-        Curve(
-            "Energy distance of short-run samples",
-            "How wrong the samples are. Dashed: two samples of the data itself, below which "
-            "nothing can be told apart.",
-            _draw(axis, levels, "energy_distance_short", "energy_distance_floor"),
-        ),
+        Curve(title, caption, _draw(axis, levels, name, floor, name in SHARES))
+        for name, (title, caption, floor) in SHOWN.items()
+        if name in there
     ]
 
 
@@ -60,10 +91,10 @@ def lines(block: Block, rows: Sequence[Row]) -> list[Columns]:
 
 
 def _columns(rows: Sequence[Row], axis: str) -> Columns:
-    names = ("kl", "energy_distance_short", "energy_distance_floor", "diverged_at")
+    floors = [floor for *_, floor in SHOWN.values() if floor is not None]
     return {
         "level": _numbers(row[axis] for row in rows),
-        **{name: _numbers(row[name] for row in rows) for name in names},
+        **{name: _numbers(row.get(name) for row in rows) for name in (*SHOWN, *floors, DIVERGED)},
     }
 
 
@@ -72,7 +103,7 @@ def _numbers(values: Any) -> Array:
 
 
 def _draw(
-    axis: str, levels: Sequence[float], name: str, floor: str | None
+    axis: str, levels: Sequence[float], name: str, floor: str | None, share: bool
 ) -> Callable[[Axes, Sequence[Columns], Theme], None]:
     def draw(axes: Axes, lines: Sequence[Columns], theme: Theme) -> None:
         for k, line in enumerate(lines):
@@ -82,7 +113,7 @@ def _draw(
             height = height[np.isfinite(height)]
             if len(height):
                 axes.axhline(float(height.mean()), color=theme.ink, linewidth=1, linestyle="--")
-        _axes(axes, axis, levels, positive=_positive(lines, name))
+        _axes(axes, axis, levels, positive=not share and _positive(lines, name))
 
     return draw
 
@@ -93,7 +124,7 @@ def _line(axes: Axes, line: Columns, name: str, colour: str) -> None:
     means = [y[x == level].mean() for level in levels]  # NaN where a run diverged: the line breaks
     axes.plot(levels, means, color=colour, linewidth=1.6)
     axes.plot(x, y, "o", color=colour, markersize=4.5, alpha=0.6, markeredgewidth=0)
-    diverged = x[np.isfinite(line["diverged_at"])]
+    diverged = x[np.isfinite(line[DIVERGED])]
     top = np.full(len(diverged), 0.97)
     axes.plot(diverged, top, "x", color=colour, transform=axes.get_xaxis_transform())
 

@@ -1,10 +1,11 @@
 """A small picture beside every answer of a verdict.
 
-    samples    data and short-run samples: densities in the plane, or histograms on the line
+    samples    data and short-run samples: densities in the plane, histograms on the line, or
+               tiles of images
     chains     energy distance of chains over the steps
     density    log density of truth and model, on a slice in more dimensions; where there is none,
                the log-likelihood with its bracket
-    others     histograms of U of data and of other points
+    others     histograms of U of data and of other points, a row a set for images
     training   d over the iterations, with events of the guard
 
 What an evaluation did not leave, or holds no finite number of, has no picture.
@@ -18,18 +19,25 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 
-from coldness.report import chains, figures, training_curves
+from coldness.report import chains, figures, score_histograms, training_curves
 from coldness.report.answers import Topic
 from coldness.report.figures import DARK, LIGHT, Columns, Curve, Theme
 from coldness.report.line import draw_line
 from coldness.report.panels import Ends, Panel
 from coldness.report.run import Run
+from coldness.report.tiles import square
 
 WIDTH = 2.9
 WIDE, FLAT = 7.2, 0.27
 """Width in inches, and height over width, of the picture that is as wide as two others."""
 
 TILE_POINTS = 140
+IMAGE_TILES = 4
+"""A side: more would be too small to see."""
+
+SETS = 5
+"""Of other images at most, those that the model does worst on."""
+
 BINS = 48
 
 REACH = 1.0
@@ -39,10 +47,14 @@ counted in the outermost bins."""
 
 @dataclass(frozen=True)
 class Picture:
-    """Either tiles (name, address) side by side, or one curve, for light and for dark pages."""
+    """Either tiles (name, address) side by side, or one curve, for light and for dark pages.
+
+    `of_images` is whether tiles are made of images, whose pixels are kept sharp.
+    """
 
     alt: str
     tiles: Sequence[tuple[str, str]] = ()
+    of_images: bool = False
     light: str = ""
     dark: str = ""
 
@@ -61,10 +73,20 @@ def pictures(run: Run) -> dict[Topic, Picture]:
 
 def _samples(run: Run) -> Picture | None:
     x = run.densities
+    if x.of_images:
+        return _images(x.arrays)
     if x.dimension == 1:
         return _curve("Data and short-run samples", draw_line(False, ["x_short"], False), x.arrays)
     alt = f"Density of {x.truth.name.lower()} beside that of short-run samples"
     return _tiles(alt, {x.truth.name: x.truth, "Samples": x.short}, "density", x.ends)
+
+
+def _images(arrays: Columns) -> Picture | None:
+    if "x_short" not in arrays:
+        return None
+    shown = {"Data": arrays["x_data"], "Samples": arrays["x_short"]}
+    drawn = [(name, square(name, x, IMAGE_TILES).address) for name, x in shown.items()]
+    return Picture("Tiles of data beside short-run samples", drawn, of_images=True)
 
 
 def _chains(run: Run) -> Picture | None:
@@ -77,7 +99,7 @@ def _chains(run: Run) -> Picture | None:
 
 def _density(run: Run) -> Picture | None:
     x = run.densities
-    if x.dimension == 1:
+    if x.dimension == 1 and not x.of_images:
         return _curve("Density of data and model", draw_line(False, [], True), x.arrays)
     if x.has_slices:
         panels = {"Truth, log density": x.slice_truth, "Model, log density": x.slice_model}
@@ -98,7 +120,10 @@ def _others(run: Run) -> Picture | None:
     sets = [key for key in arrays if key.startswith("u_ood_")]
     if not sets or not np.isfinite(arrays.get("u_data", np.nan)).any():
         return None
-    return _curve("Histograms of U of data and of other points", _histograms, arrays)
+    draw: figures.Draw = _histograms
+    if run.densities.of_images:
+        draw = score_histograms.draw_hardest(arrays, run.metrics, SETS)
+    return _curve("Histograms of U of data and of other points", draw, arrays)
 
 
 def _training(run: Run) -> Picture | None:

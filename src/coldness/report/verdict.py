@@ -2,7 +2,8 @@
 
     Does it generate from noise?    energy distance of short-run samples, over its floor
     Do long chains keep the quality?                of long-run samples, and whether these have
-                                    converged (both in chain_answers.py)
+                                    converged (both in chain_answers.py); of images their KID
+                                    (quality_answer.py)
     Is its density right?           KL(data || model) and total variation; where the data's density
                                     is not known, log-likelihood of held-out points against that
                                     of two plain models (density_answer.py)
@@ -49,6 +50,7 @@ from coldness.report.ood_answer import (
     BEHIND_YES,
     others,
 )
+from coldness.report.quality_answer import SHARE_OF_HALF
 from coldness.report.summary import summary
 from coldness.report.training_answer import training
 
@@ -83,6 +85,11 @@ THRESHOLDS = (
     f"where fewer than {NEIGHBOURS_YES:.0%} of samples and data have a nearest neighbour of their "
     f"own kind, partly below {NEIGHBOURS_PARTLY:.0%}; chance is 50%. With fewer than "
     f"{ENOUGH_SAMPLES} samples, yes becomes partly.",
+    "Samples of images, where there are features of a network: their KID against test images is "
+    "held against that of training images at a lower resolution. Yes below "
+    f"{SHARE_OF_HALF:.0%} of that at half the resolution, which is half as far from data; partly "
+    "below that at a quarter of the resolution. KID is 0 on average for images of the data, and "
+    "depends on the network: figures of different networks do not compare.",
     "Long chains: yes becomes partly unless they have converged, which is that their mean U is "
     f"less than {SHIFT:g} standard deviations of the data's U from that of data, and that its "
     f"median moved by less than {CHANGE:g} of them between half way and the end. Oversaturated is "
@@ -95,7 +102,8 @@ THRESHOLDS = (
     f"{ALONE_PARTLY:g}, which says as much about the sets as about the model. The likelihood "
     "ratio of data and set would rank better than any density, so that a model may be ahead. Sets "
     "are uniform noise on the box around the data, widened, a Gaussian with the data's moments, "
-    "the data with its coordinates shuffled across examples, and files that are named with --ood. "
+    "the data with its coordinates shuffled across examples, and files that are named with --ood; "
+    "for images, uniform noise, means of two test images and images of one colour beside. "
     "Other sets may be harder.",
     "Training: yes if it was convergent and the guard saw nothing; partly if it was steady without "
     "being convergent, or oversaturated, or if the guard raised an alarm that it ended well after; "

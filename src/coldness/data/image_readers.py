@@ -1,0 +1,208 @@
+"""Images from files: folders and .npz. Nothing in a file is run, and every fault is one line."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d
+
+from coldness.data.images import ONE_CLASS, BadImages, Pictures
+
+ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+"""Of files in a folder that are images; others are left alone."""
+
+GREY = ("1", "L", "LA")
+DEEP = ("I", "F")
+"""Modes of Pillow with one channel, and those with more than 8 bits a pixel."""
+
+AT_ONCE = 4096
+"""Images averaged at a time."""
+
+Bytes = NDArray[np.uint8]
+
+
+def read_folder(folder: Path, size: int | None = None) -> Pictures:
+    """The images of a folder: a class for each folder in it, or one class where there is none.
+
+    Colour where any image has colour. Transparency is dropped, turned photographs are set upright.
+
+    Args:
+        folder: that holds them; folders in a class's folder belong to the class.
+        size: cut every image to its central square, averaged to size x size.
+    """
+    inside = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    folders = [path for path in inside if path.is_dir()]
+    here = [path for path in inside if _is_image(path)]
+    if {"train", "test"} <= {path.name for path in folders}:
+        raise BadImages(f"{folder} holds train and test: give them as path and as test_path")
+    if folders and here:
+        raise BadImages(f"{folder} holds images, {here[0].name} for one, beside folders of classes")
+    found = {path.name: sorted(filter(_is_image, path.rglob("*"))) for path in folders}
+    found = found or {ONE_CLASS: here}
+    if not any(found.values()):
+        raise BadImages(f"{folder} holds no images; they end in {', '.join(ENDINGS)}")
+    for name, files in found.items():
+        if not files:
+            raise BadImages(f"class {name} has no images in {folder / name}")
+    files = [file for members in found.values() for file in members]
+    labels = [k for k, members in enumerate(found.values()) for _ in members]
+    images = stacked(((str(file), _open(file)) for file in files), size)
+    return Pictures(images, torch.tensor(labels), tuple(found))
+
+
+def read_npz(
+    path: Path, size: int | None = None, classes: Sequence[str] = (), labelled: bool = True
+) -> Pictures:
+    """The images of an .npz file.
+
+    Args:
+        path: holds `images`, uint8 or floats in [0, 1], of shape (N, H, W, C) where the last size
+            is 1 or 3, else (N, C, H, W), or (N, H, W); `labels`, integers (N,), where there are
+            classes; and `classes`, their names, where they have any.
+        size: cut every image to its central square, averaged to size x size.
+        classes: names where the file has none, such as those of the training part.
+        labelled: look at labels and classes.
+    """
+    arrays = _arrays(path, ("images", "labels", "classes") if labelled else ("images",))
+    pixels = _as_bytes(_channels_first(arrays["images"], path), path)
+    images = averaged(torch.from_numpy(pixels), size, str(path))
+    if "labels" not in arrays:
+        return Pictures(images, torch.zeros(len(images), dtype=torch.int64), (ONE_CLASS,))
+    labels = arrays["labels"]
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise BadImages(f"labels of {path} must be integers, got {labels.dtype}")
+    if labels.shape != (len(images),):
+        raise BadImages(f"{path} holds {len(images)} images but labels of shape {labels.shape}")
+    names = [str(name) for name in arrays["classes"].ravel()] if "classes" in arrays else classes
+    most = len(names) or len(images)
+    bad = np.flatnonzero((labels < 0) | (labels >= most))
+    if len(bad):
+        raise BadImages(
+            f"labels of {path} must be in 0 ... {most - 1}, for there are {most} "
+            f"{'classes' if names else 'images'}; got {labels[bad[0]]} at index {bad[0]}"
+        )
+    names = names or [str(k) for k in range(labels.max() + 1)]
+    return Pictures(images, torch.from_numpy(labels.astype(np.int64)), tuple(names))
+
+
+def stacked(images: Iterable[tuple[str, Image.Image]], size: int | None = None) -> Tensor:
+    """Opened images with their names, as uint8 (N, C, H, W)."""
+    arrays: list[Tensor] = []
+    first = ""
+    for name, image in images:
+        array = averaged(torch.from_numpy(_pixels(name, image))[None], size, name)[0]
+        first = first or name
+        if arrays and array.shape[1:] != arrays[0].shape[1:]:
+            raise BadImages(
+                f"images must be of one size: {first} is {_size(arrays[0])}, {name} is "
+                f"{_size(array)}; the option size cuts them all to one"
+            )
+        arrays.append(array)
+    channels = max(len(array) for array in arrays)
+    return torch.stack([array.expand(channels, -1, -1) for array in arrays])
+
+
+def averaged(images: Tensor, size: int | None, name: str) -> Tensor:
+    """Central squares of uint8 images (N, C, H, W), averaged by area to size x size."""
+    if size is None:
+        return images
+    height, width = images.shape[2:]
+    side = min(height, width)
+    if not 1 <= size <= side:
+        raise BadImages(f"size must be in 1 ... {side}, for {name} is {_size(images)}; got {size}")
+    top, left = (height - side) // 2, (width - side) // 2
+    square = images[:, :, top : top + side, left : left + side]
+    parts = [adaptive_avg_pool2d(x.float(), size).round().byte() for x in square.split(AT_ONCE)]
+    return torch.cat(parts)
+
+
+def _is_image(path: Path) -> bool:
+    hidden = path.name.startswith(".")
+    return path.is_file() and path.suffix.lower() in ENDINGS and not hidden
+
+
+def _open(file: Path) -> Image.Image:
+    try:
+        with Image.open(file) as image:
+            image.load()
+            return image
+    # Broken files raise all kinds of errors in Pillow's decoders.
+    except Exception as error:
+        raise BadImages(f"{file} cannot be read as an image: {_line(error)}") from error
+
+
+def _pixels(name: str, image: Image.Image) -> Bytes:
+    """(C, H, W)."""
+    if image.mode.startswith(DEEP):
+        raise BadImages(f"{name} has more than 8 bits a pixel (mode {image.mode})")
+    upright = ImageOps.exif_transpose(image)
+    if image.mode == "P":
+        upright = upright.convert("RGBA")
+    array = np.array(upright.convert("L" if image.mode in GREY else "RGB"))
+    return np.ascontiguousarray(np.atleast_3d(array).transpose(2, 0, 1))
+
+
+def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+    """Those of the arrays that the file holds, the first of which it must."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
+            if names[0] not in loaded.files:
+                raise BadImages(f"{path} must hold an array {names[0]}, got {loaded.files}")
+            return {name: loaded[name] for name in names if name in loaded.files}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        if isinstance(error, BadImages):
+            raise
+        line = _line(error)
+        if "pickle" in line:
+            line = "it holds Python objects, which are never loaded"
+        raise BadImages(f"{path} cannot be read: {line}") from error
+
+
+def _channels_first(images: NDArray[Any], path: Path) -> NDArray[Any]:
+    shape = images.shape
+    if len(shape) == 3:
+        images = images[:, None]
+    elif len(shape) == 4 and shape[3] in (1, 3):
+        images = images.transpose(0, 3, 1, 2)
+    if images.ndim != 4 or images.shape[1] not in (1, 3) or not images.size:
+        raise BadImages(
+            f"images of {path} must be (N, H, W, C) or (N, C, H, W) with 1 or 3 channels, or "
+            f"(N, H, W), got {shape}"
+        )
+    return images
+
+
+def _as_bytes(images: NDArray[Any], path: Path) -> Bytes:
+    if images.dtype == np.uint8:
+        return np.ascontiguousarray(images)
+    if not np.issubdtype(images.dtype, np.floating):
+        raise BadImages(f"images of {path} must be uint8 or floats in [0, 1], got {images.dtype}")
+    bad = np.flatnonzero(~np.isfinite(images).all((1, 2, 3)))
+    if len(bad):
+        raise BadImages(f"image {bad[0]} of {path} has a pixel that is not a finite number")
+    bad = np.flatnonzero(((images < 0) | (images > 1)).any((1, 2, 3)))
+    if len(bad):
+        low, high = images[bad[0]].min(), images[bad[0]].max()
+        raise BadImages(
+            f"images of {path} are floats and must be in [0, 1], "
+            f"image {bad[0]} goes from {low:g} to {high:g}"
+        )
+    return np.ascontiguousarray((255 * images).round().astype(np.uint8))
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _size(image: Tensor) -> str:
+    """Height x width."""
+    return " x ".join(str(n) for n in image.shape[-2:])

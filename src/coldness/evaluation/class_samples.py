@@ -1,0 +1,72 @@
+"""Samples by class: chains from noise on p(x|y), as many of every class.
+
+Whether they show their class is judged by a classifier that has never seen the model: a support
+vector machine on the pixels of training images, which is a good one for small images alone.
+
+    class_agreement    share of samples that it calls by the class that they were drawn for
+    judge_accuracy     its own, on test images
+
+A judge that is often wrong itself says nothing: below JUDGE_ACCURACY there is no agreement to give.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import torch
+from torch import Tensor
+
+from coldness.chains import Source
+from coldness.data import Labelled
+from coldness.energies import Conditional
+from coldness.evaluation.likelihood import at_once
+
+LARGEST_SIDE = 16
+"""Of images that are judged."""
+
+JUDGE_EXAMPLES = 5000
+"""Training images of the judge, at most: its cost grows with their square."""
+
+JUDGE_ACCURACY = 0.9
+
+
+def by_class(
+    energy: Conditional,
+    source: Source,
+    x_data: Tensor,
+    each: int,
+    generator: torch.Generator,
+    step_scale: float,
+) -> tuple[Tensor, Tensor]:
+    """Samples (K * each, ...) and their labels (K * each,), class after class."""
+    own = next(energy.parameters())
+    labels = torch.arange(energy.classes, device=own.device).repeat_interleave(each)
+    examples = x_data.to(own)
+    found = [
+        source.sample(
+            energy, examples, len(some), generator, step_scale=step_scale, labels=some
+        ).x.cpu()
+        for some in labels.split(at_once(x_data.shape[1:]))
+    ]
+    return torch.cat(found), labels.cpu()
+
+
+def judged(
+    data: Labelled, x: Tensor, labels: Tensor, generator: torch.Generator
+) -> dict[str, float]:
+    """Figures of the judge on samples x (N, C, H, W) drawn for labels (N,)."""
+    if len(data.shape) != 3 or max(data.shape[1:]) > LARGEST_SIDE or not bool(x.isfinite().all()):
+        return {}
+    train = data.train
+    some = torch.randperm(len(train), generator=generator)[:JUDGE_EXAMPLES]
+    judge = import_module("sklearn.svm").SVC(C=10.0)
+    judge.fit(train[some].flatten(1).numpy(), data.train_labels[some].numpy())
+
+    def share(images: Tensor, of: Tensor) -> float:
+        return float((judge.predict(images.flatten(1).numpy()) == of.numpy()).mean())
+
+    own = share(data.test, data.test_labels)
+    figures = {"judge_accuracy": own}
+    if own >= JUDGE_ACCURACY:
+        figures["class_agreement"] = share(x, labels)
+    return figures

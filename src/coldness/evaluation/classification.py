@@ -1,0 +1,79 @@
+"""How right a classifier is, and how sure it may be.
+
+    accuracy    share of test images whose largest p(y|x) is that of their class
+    ECE         sum over 15 bins of confidence, of share x |accuracy - mean confidence| in it
+
+Images get the noise that training's had in the end, as in the reference code: the classifier has
+seen no others. Where asked for, the same after k steps of Langevin at the test images: chains on
+the model itself that know nothing of labels, and move an image to where the model likes it better.
+
+References:
+    On Calibration of Modern Neural Networks (Guo et al., 2017), Eqs. 2 and 3.
+    Your Classifier is Secretly an Energy Based Model (Grathwohl et al., 2020), sections 5.2 and
+    5.4 (chains at the inputs, there as a defence).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from coldness.chains import Source
+from coldness.energies import ClassifierEnergy
+from coldness.evaluation.likelihood import parts
+from coldness.kernels.run import frozen
+
+BINS = 15
+
+
+def probabilities(energy: ClassifierEnergy, x: Tensor) -> Tensor:
+    """p(y|x), (N, K) in float64 on the CPU, from float32 logits."""
+    own = next(energy.parameters())
+    with (
+        frozen(list(energy.modules())),
+        torch.no_grad(),
+        torch.autocast(own.device.type, enabled=False),
+    ):
+        logits = [energy.logits(part.to(own)).double().cpu() for part in parts(x)]
+    return torch.cat(logits).softmax(1)
+
+
+def reliability(p: Tensor, labels: Tensor) -> tuple[dict[str, float], dict[str, Tensor]]:
+    """accuracy and ece of p (N, K), and reliability_{confidence,accuracy,share} of the bins.
+
+    An empty bin has share 0, and its middle for both others. Certainty belongs to the last bin.
+    """
+    confidence, choice = p.max(1)
+    right = (choice == labels).double()
+    bin_of = (confidence * BINS).long().clamp(max=BINS - 1)
+    count = torch.bincount(bin_of, minlength=BINS).double()
+    middle = (torch.arange(BINS, dtype=torch.float64) + 0.5) / BINS
+
+    def mean(values: Tensor) -> Tensor:
+        total = torch.bincount(bin_of, values.double(), minlength=BINS)
+        return torch.where(count > 0, total / count.clamp(min=1), middle)
+
+    confidences, accuracies, share = mean(confidence), mean(right), count / len(p)
+    ece = float((share * (accuracies - confidences).abs()).sum())
+    arrays = {"confidence": confidences, "accuracy": accuracies, "share": share}
+    figures = {"accuracy": float(right.mean()), "ece": ece}
+    return figures, {f"reliability_{name}": values for name, values in arrays.items()}
+
+
+def refined(
+    energy: ClassifierEnergy,
+    source: Source,
+    x: Tensor,
+    steps: int,
+    generator: torch.Generator,
+    step_scale: float,
+) -> Tensor:
+    """Images (N, ...) after so many steps of the source's kernel, at the end of its schedule."""
+    own = next(energy.parameters())
+    moved = [
+        source.carry_on(
+            energy, part.to(own), steps, generator, step_scale=step_scale, settled=True
+        ).x.cpu()
+        for part in parts(x)
+    ]
+    return torch.cat(moved)

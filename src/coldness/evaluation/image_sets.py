@@ -1,0 +1,62 @@
+"""Images that are not data.
+
+    noise           uniform in [-1, 1], every value by itself
+    interpolated    mean of two test images
+    constant        one colour, uniform
+
+and those of files, folders and names, brought to the size and the channels of the data.
+
+References:
+    Your Classifier is Secretly an Energy Based Model (Grathwohl et al., 2020), section 5.3, for
+    interpolated images.
+    Do Deep Generative Models Know What They Don't Know? (Nalisnick et al., 2019), section 3, for
+    constant images, which likelihoods prefer.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from coldness.data import Data
+from coldness.data.image_files import read_images
+from coldness.data.images import BadImages
+
+IMAGE_SETS = ("noise", "interpolated", "constant")
+
+LARGEST_SET = 2000
+"""Images of a set that are looked at, drawn at random: AUROC is known to 0.01."""
+
+LUMA = (0.299, 0.587, 0.114)
+"""Grey of a colour, as picture files have it."""
+
+
+def image_sets(x_data: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
+    """As many of each as there are test images (N, C, H, W), in random order."""
+    noise = torch.rand(x_data.shape, generator=generator)
+    colours = torch.rand(*x_data.shape[:2], 1, 1, generator=generator)
+    return {
+        "noise": 2 * noise - 1,
+        "interpolated": (x_data + x_data.roll(1, 0)) / 2,
+        "constant": (2 * colours - 1).expand(x_data.shape),
+    }
+
+
+def read_image_set(path: str, data: Data) -> Tensor:
+    """Images (N, C, H, W) in [-1, 1] of a folder, a file or a name, at most LARGEST_SET.
+
+    Raises:
+        BadImages: in one line, what is wrong with them.
+    """
+    channels, height, width = data.shape
+    images = read_images(path, height if height == width else None)
+    if tuple(images.shape[2:]) != (height, width):
+        raise BadImages(
+            f"images of {path} are {images.shape[2]} x {images.shape[3]}, the data's are "
+            f"{height} x {width}, and only squares are resized"
+        )
+    some = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))[:LARGEST_SET]
+    x = images[some].float()
+    if channels == 1 and x.shape[1] == 3:
+        x = (x * torch.tensor(LUMA).reshape(3, 1, 1)).sum(1, keepdim=True)
+    return x.expand(-1, channels, -1, -1) / 127.5 - 1

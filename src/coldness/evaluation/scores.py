@@ -1,0 +1,45 @@
+"""What tells data from what is not data, beside log p.
+
+    maxp    max_y p(y|x) of a classifier, higher for data
+    grad    |d log p(x) / dx| of images, lower for data: where it has its mass, the density is flat,
+            and a point that is likely by chance alone stands on a slope ("approximate mass")
+
+References:
+    A Baseline for Detecting Misclassified and Out-of-Distribution Examples in Neural Networks
+    (Hendrycks, Gimpel, 2017), section 2.
+    Your Classifier is Secretly an Energy Based Model (Grathwohl et al., 2020), section 5.3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from coldness.energies import ClassifierEnergy, Energy
+from coldness.evaluation.classification import probabilities
+from coldness.evaluation.likelihood import parts
+from coldness.kernels.run import frozen, tempered_field
+
+SIGNS = {"maxp": 1, "grad": -1}
+"""Of the scores in a ranking that data should lead."""
+
+
+def more_scores(energy: Energy, x: Tensor) -> dict[str, NDArray[np.float64]]:
+    """Those that there are for this energy and these points (N, ...)."""
+    found: dict[str, NDArray[np.float64]] = {}
+    if isinstance(energy, ClassifierEnergy):
+        found["maxp"] = probabilities(energy, x).max(1).values.numpy()
+    if x.dim() == 4:
+        found["grad"] = slope(energy, x).numpy()
+    return found
+
+
+def slope(energy: Energy, x: Tensor) -> Tensor:
+    """|dU(x)|, (N,) in float64 on the CPU; computed in float32."""
+    like = next(energy.parameters(), x)
+    field = tempered_field(energy, torch.ones((), device=like.device))
+    with frozen(list(energy.modules())), torch.autocast(like.device.type, enabled=False):
+        norms = [field(part.to(like))[1].flatten(1).norm(dim=1) for part in parts(x)]
+    return torch.cat(norms).double().cpu()

@@ -1,0 +1,212 @@
+"""Histograms of a score of data and of every set of other examples, one row a set.
+
+Potentials of images are large, and so are their differences: a set may lie hundreds of the data's
+standard deviations away. So the axis of U and of the gradient norm is
+
+    asinh((score - median of data) / spread of data),
+
+linear near the data and logarithmic far from it, with ticks in spreads; the spread is half of what
+lies between the quantiles 0.16 and 0.84. Largest class probabilities stand as they are. Every row
+has the data behind it, pale, and the AUROC of the set at its right end.
+
+References:
+    Your Classifier is Secretly an Energy Based Model (Grathwohl et al., 2020), Fig. 5 and Table 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from coldness.report import figures
+from coldness.report.figures import ASPECT, Array, Columns, Curve, Theme
+from coldness.report.ood_answer import NAMES
+
+BINS = 60
+OUTERMOST = 0.005
+"""Share of every set on either side that the outermost bins may hold."""
+
+HEIGHT = 0.85
+"""Of the highest bin, rows being 1 apart."""
+
+LETTERS = 22
+"""Of a name at most."""
+
+WIDTH = 4.4
+COLOURED = 6
+"""Colours of runs before the grey, which is that of data."""
+
+PROBABILITIES = (0, 0.2, 0.4, 0.6, 0.8, 1)
+SHORT_AXIS = "U, in spreads of the data"
+
+
+@dataclass(frozen=True)
+class Score:
+    """How one score is called: in arrays, in figures, and for people.
+
+    Arrays are KEY_data and KEY_ood_NAME, figures auroc_FIGURE_NAME. But for U, higher is data.
+    """
+
+    key: str
+    figure: str
+    title: str
+    caption: str
+    axis: str
+    by_spread: bool = True
+
+    def sets(self, arrays: Mapping[str, Array]) -> list[str]:
+        """Names of those that can be drawn."""
+        start = f"{self.key}_ood_"
+        if not np.isfinite(arrays.get(f"{self.key}_data", np.nan)).any():
+            return []
+        return [
+            key.removeprefix(start)
+            for key, values in arrays.items()
+            if key.startswith(start) and np.isfinite(values).any()
+        ]
+
+
+SCORES = (
+    Score(
+        "u",
+        "logp",
+        "Potential U of other sets",
+        "A set that the model knows from data lies to the right of it.",
+        "U: spreads of the data above its median",
+    ),
+    Score(
+        "maxp",
+        "maxp",
+        "Largest class probability",
+        "A set that the model knows from data lies to the left of it.",
+        "largest class probability",
+        by_spread=False,
+    ),
+    Score(
+        "grad",
+        "grad",
+        "Gradient norm",
+        "Minus the norm of the gradient of log p. A set that the model knows from data lies to the "
+        "left of it.",
+        "\u2212|gradient|: spreads of the data above its median",
+    ),
+)
+
+
+def curves(arrays: Mapping[str, Array], metrics: Mapping[str, float]) -> list[Curve]:
+    """A picture for each score that there are sets of, as high as these need."""
+    drawn = []
+    for score in SCORES:
+        if sets := score.sets(arrays):
+            caption = (
+                "Histograms of sets that are not data, over that of data in grey; at the right "
+                f"the AUROC. {score.caption}"
+            )
+            caption += " Far from the data the axis is logarithmic." if score.by_spread else ""
+            aspect = max(ASPECT, (0.75 + 0.42 * len(sets)) / WIDTH)
+            drawn.append(Curve(score.title, caption, _draw(score, sets, metrics), WIDTH, aspect))
+    return drawn
+
+
+def draw_hardest(
+    arrays: Mapping[str, Array], metrics: Mapping[str, float], most: int
+) -> figures.Draw:
+    """Draws potentials of at most so many sets, those that the model does worst on."""
+    score = SCORES[0]
+    sets = sorted(score.sets(arrays), key=lambda s: metrics.get(f"auroc_logp_{s}", np.inf))
+    return _draw(replace(score, axis=SHORT_AXIS), sets[:most], metrics, small=True)
+
+
+def _draw(
+    score: Score, sets: list[str], metrics: Mapping[str, float], small: bool = False
+) -> figures.Draw:
+    letters, apart = (13, 0.25) if small else (LETTERS, 0.18)
+
+    def draw(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
+        (arrays,) = runs
+        place, ends = _axis(score, sets, arrays)
+        edges = np.linspace(*ends, BINS + 1)
+        data = _heights(place(arrays[f"{score.key}_data"]), edges)
+        for k, name in enumerate(sets):
+            row, colour = len(sets) - 1 - k, theme.runs[k % COLOURED]
+            found = _heights(place(arrays[f"{score.key}_ood_{name}"]), edges)
+            for heights, fill, alpha in ((data, theme.ink, 0.28), (found, colour, 0.3)):
+                axes.stairs(
+                    row + heights,
+                    edges,
+                    baseline=row,
+                    fill=True,
+                    color=fill,
+                    alpha=alpha,
+                    linewidth=0,
+                )
+            axes.stairs(row + found, edges, baseline=row, color=colour, linewidth=1.1)
+            auroc = metrics.get(f"auroc_{score.figure}_{name}")
+            if auroc is not None:
+                axes.annotate(
+                    f"{auroc:.{2 if small else 3}f}",
+                    (1, row),
+                    (4, 3),
+                    xycoords=axes.get_yaxis_transform(),
+                    textcoords="offset points",
+                )
+        axes.set_yticks(range(len(sets)), [_short(name, letters) for name in reversed(sets)])
+        for label in axes.get_yticklabels():
+            label.set_parse_math(False)
+            label.set_verticalalignment("bottom")
+        axes.tick_params("y", length=0)
+        axes.set_ylim(-0.05, len(sets))
+        axes.grid(visible=False, axis="y")
+        axes.spines["left"].set_visible(False)
+        axes.set_xticks(*_ticks(ends, apart) if score.by_spread else (PROBABILITIES,))
+        axes.set_xlim(*ends)
+        axes.set_xlabel(score.axis)
+
+    return draw
+
+
+def _short(name: str, letters: int) -> str:
+    name = NAMES.get(name, name)
+    return name if len(name) <= letters else f"{name[: letters - 1]}\u2026"
+
+
+def _axis(
+    score: Score, sets: list[str], arrays: Columns
+) -> tuple[Callable[[Array], Array], tuple[float, float]]:
+    """What takes scores to places on the axis, and its ends."""
+    if not score.by_spread:
+        return lambda values: values, (0.0, 1.0)
+    data = arrays[f"{score.key}_data"]
+    low, middle, high = np.quantile(data[np.isfinite(data)], [0.16, 0.5, 0.84])
+    spread = float(high - low) / 2 or 1.0
+
+    def place(values: Array) -> Array:
+        return np.arcsinh((values - middle) / spread)
+
+    all_sets = [data, *(arrays[f"{score.key}_ood_{name}"] for name in sets)]
+    placed = [place(u[np.isfinite(u)]) for u in all_sets]
+    outer = [np.quantile(u, [OUTERMOST, 1 - OUTERMOST]) for u in placed]
+    return place, (min(float(a) for a, _ in outer) - 0.1, max(float(b) for _, b in outer) + 0.1)
+
+
+def _ticks(ends: tuple[float, float], apart: float) -> tuple[list[float], list[str]]:
+    """At 0 and powers of ten on both sides, at least this share of the axis from each other."""
+    low, high = ends
+    found = {0.0: 0.0}
+    for value in (sign * 10.0**k for k in range(12) for sign in (1, -1)):
+        at = float(np.arcsinh(value))
+        if all(abs(at - other) >= apart * (high - low) for other in found.values()):
+            found[value] = at
+    shown = {value: at for value, at in found.items() if low <= at <= high}
+    signs = [f"{v:,.0f}" if abs(v) < 1e5 else f"{v:.0e}".replace("e+0", "e") for v in shown]
+    return list(shown.values()), [s.replace("-", "\u2212") for s in signs]
+
+
+def _heights(placed: Array, edges: Array) -> Array:
+    """Counts in every bin, the highest being HEIGHT; what lies beyond is in the outermost bins."""
+    inside = np.clip(placed[~np.isnan(placed)], edges[0], edges[-1])
+    counts = np.histogram(inside, edges)[0].astype(np.float64)
+    return HEIGHT * counts / max(float(counts.max(initial=0)), 1.0)
