@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--json F] [--quick] [--threads N]`."""
+"""`python -m benchmarks [--json F] [--quick] [--threads N] [--only toy|jem]`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.jem_works import JEMWorks
 from benchmarks.works import Row, Works
 
 
@@ -21,11 +22,14 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     console.print(f"{_machine()}, {options.threads} thread(s), torch {torch.__version__}")
     rows: list[Row] = []
-    works = Works(options.threads, options.quick, lambda line: console.print(line, markup=False))
-    for of_work in works.rows():
-        rows += of_work
-        if options.json is not None:
-            options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    for name, works in (("toy", Works), ("jem", JEMWorks)):
+        if options.only not in (None, name):
+            continue
+        made = works(options.threads, options.quick, lambda line: console.print(line, markup=False))
+        for of_work in made.rows():
+            rows += of_work
+            if options.json is not None:
+                options.json.write_text(json.dumps(rows, indent=1) + "\n")
     console.print(_table(rows))
     console.print("Medians over rounds in which contenders take turns; compilation not counted.")
 
@@ -35,6 +39,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="F", help="write the rows to this file")
     parser.add_argument("--quick", action="store_true", help="without the largest sizes")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="default 1")
+    parser.add_argument("--only", choices=("toy", "jem"), help="one of the two works")
     options = parser.parse_args()
     if options.threads < 1:
         parser.error(f"--threads must be >= 1, got {options.threads}")

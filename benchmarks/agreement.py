@@ -6,7 +6,7 @@ standard errors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor
@@ -17,21 +17,31 @@ CALLS = 50
 STANDARD_ERRORS = 5
 
 
-def check(chains: Mapping[str, Chain]) -> None:
-    """Raises where a contender's chains end elsewhere than coldness's."""
-    moments = {name: _moments(chain) for name, chain in chains.items()}
+def check(
+    chains: Mapping[str, Chain],
+    calls: int = CALLS,
+    values: Callable[[Tensor], Tensor] = lambda x: x,
+) -> None:
+    """Raises where a contender's chains end elsewhere than coldness's.
+
+    Args:
+        chains: of the contenders, by name.
+        calls: of each.
+        values: what is compared of the ends x (B, ...), (B, D); x itself where it is a vector.
+    """
+    moments = {name: _moments(chain, calls, values) for name, chain in chains.items()}
     mean, error = moments["coldness"]
     for name, (other, other_error) in moments.items():
         far = (other - mean).abs() / (error.square() + other_error.square()).sqrt().clamp(min=1e-12)
         if name != "coldness" and not bool((far < STANDARD_ERRORS).all()):
             raise RuntimeError(
-                f"{name} runs another chain than coldness: mean and mean square of x are "
+                f"{name} runs another chain than coldness: means and mean squares are "
                 f"{other.tolist()}, not {mean.tolist()}"
             )
 
 
-def _moments(chain: Chain) -> tuple[Tensor, Tensor]:
-    """Mean and mean square of x, and their standard errors."""
-    x = torch.cat([chain() for _ in range(CALLS)]).double()
-    values = torch.cat([x, x.square()], 1)
-    return values.mean(0), values.std(0) / len(values) ** 0.5
+def _moments(chain: Chain, calls: int, values: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+    """Mean and mean square of the values, and their standard errors."""
+    x = torch.cat([values(chain()) for _ in range(calls)]).double()
+    both = torch.cat([x, x.square()], 1)
+    return both.mean(0), both.std(0) / len(both) ** 0.5

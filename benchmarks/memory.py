@@ -1,10 +1,10 @@
 """Memory: the peak of resident memory above what was there after imports.
 
-Every contender runs in a process of its own: `python -m benchmarks.memory NAME BATCH STEPS THREADS`
-prints, in megabytes,
+Every contender runs in a process of its own: `python -m benchmarks.memory chain NAME THREADS BATCH
+STEPS` on the toy, `... jem NAME THREADS` for an iteration of JEM, prints, in megabytes,
 
     first-call  from imports through set-up and one call, with whatever it takes to compile
-    chain       of one more call, above what is resident before it (Linux only)
+    WORK        of one more call, above what is resident before it (Linux only)
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.contenders import load
+from benchmarks.contenders import load, load_jem
+from benchmarks.toy import Iteration
 
-KINDS = ("first-call", "chain")
 CLEAR_REFS = Path("/proc/self/clear_refs")
 STATUS = Path("/proc/self/status")
 
 
-def megabytes(name: str, batch: int, steps: int, threads: int) -> dict[str, float]:
+def megabytes(work: str, name: str, threads: int, sizes: tuple[int, ...] = ()) -> dict[str, float]:
     """Peaks of that contender, measured in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.memory", name, *map(str, (batch, steps, threads))]
+    numbers = map(str, (threads, *sizes))
+    command = [sys.executable, "-m", "benchmarks.memory", work, name, *numbers]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     peaks: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return peaks
@@ -51,19 +52,20 @@ def _status(field: str) -> float:
 
 
 def main() -> None:
-    name, batch, steps, threads = sys.argv[1], *map(int, sys.argv[2:])
+    work, name, threads, *sizes = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
     torch.set_num_threads(threads)
-    contender = load(name)
+    contender = load(name) if work == "chain" else load_jem(name)
     before = _peak()
-    chain = contender.chain(batch, steps)
-    chain()
+    once: Iteration | None = contender.chain(*sizes) if work == "chain" else contender.iteration()
+    assert once is not None
+    once()
     peaks = {"first-call": _peak() - before}
     if CLEAR_REFS.exists():  # Linux: the peak can be forgotten
         ctypes.CDLL(None).malloc_trim(0)
         CLEAR_REFS.write_text("5")
         before = _status("VmRSS")
-        chain()
-        peaks["chain"] = _peak() - before
+        once()
+        peaks[work] = _peak() - before
     print(json.dumps(peaks))
 
 

@@ -1,15 +1,14 @@
-"""The works: which there are, who takes part in each, and the rows that come of them."""
+"""The works on the toy: which there are, who takes part in each, and the rows that come of them."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from benchmarks import agreement, memory
-from benchmarks.contenders import MODULES, Contender, Missing, load, ours
+from benchmarks.contenders import TOY, Contender, Missing, load, ours
 from benchmarks.timing import milliseconds
 from benchmarks.toy import BATCH, STEPS, Chain
 
@@ -24,7 +23,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class Works:
-    """All works of one run.
+    """All works on the toy of one run.
 
     Args:
         threads: of the processor, the same for all.
@@ -39,7 +38,7 @@ class Works:
     _chains: dict[tuple[str, int, int], Chain] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in MODULES:
+        for name in TOY:
             try:
                 self._contenders[name] = load(name)
             except Missing as error:
@@ -72,27 +71,29 @@ class Works:
     def _time(self, work: str, contenders: Mapping[str, Callable[[], object]]) -> list[Row]:
         self.say(f"{work} ...")
         seconds = SECONDS_OF_ROUNDS / 3 if self.quick else SECONDS_OF_ROUNDS
-        return _rows(work, "milliseconds", milliseconds(contenders, seconds))
+        return rows_of(work, "milliseconds", milliseconds(contenders, seconds))
 
     def _guard(self) -> list[Row]:
         """An iteration, and what of it is the guard's."""
-        once, guard = ours.watched(tempfile.TemporaryDirectory())
+        once, guard = ours.watched(ours.settings(), tempfile.TemporaryDirectory())
         for _ in range(200):  # until there is a law to look with
             once()
         times = milliseconds({"coldness": once, "guard": guard}, SECONDS_OF_ROUNDS / 3)
-        return _rows("guard-toy", "milliseconds", {**times, "guard": times["guard"] / 100})
+        return rows_of("guard-toy", "milliseconds", {**times, "guard": times["guard"] / 100})
 
     def _memory(self, batch: int) -> Iterator[list[Row]]:
         self.say(f"memory at batch {batch}, a process each ...")
-        measure = partial(memory.megabytes, batch=batch, steps=STEPS, threads=self.threads)
-        peaks = {name: measure(name) for name in self._contenders}
-        for kind in memory.KINDS:
+        sizes = (batch, STEPS)
+        peaks = {
+            name: memory.megabytes("chain", name, self.threads, sizes) for name in self._contenders
+        }
+        for kind in ("first-call", "chain"):
             figures = {name: peak[kind] for name, peak in peaks.items() if kind in peak}
             if figures:
-                yield _rows(f"memory-{kind}-{batch}", "megabytes", figures)
+                yield rows_of(f"memory-{kind}-{batch}", "megabytes", figures)
 
 
-def _rows(work: str, unit: str, figures: dict[str, float]) -> list[Row]:
+def rows_of(work: str, unit: str, figures: dict[str, float]) -> list[Row]:
     """With the ratio to coldness: above 1 where the contender takes more."""
     return [
         {"work": work, "name": name, unit: figure, "ratio": figure / figures["coldness"]}

@@ -52,12 +52,11 @@ def chain(batch: int, steps: int) -> Chain:
 
 def iteration() -> Iteration:
     """Training.iterate with figures gathered, watched and written to metrics.csv as `fit` does."""
-    return watched(tempfile.TemporaryDirectory())[0]
+    return watched(settings(), tempfile.TemporaryDirectory())[0]
 
 
-def watched(folder: tempfile.TemporaryDirectory[str]) -> tuple[Iteration, Iteration]:
-    """That, and what the guard does of it in a hundred iterations: looks and a snapshot."""
-    settings = Settings(
+def settings() -> Settings:
+    return Settings(
         data=Mixture2D(),
         energy=_energy(),
         sources=[_source(STEPS)],
@@ -67,6 +66,12 @@ def watched(folder: tempfile.TemporaryDirectory[str]) -> tuple[Iteration, Iterat
         compile="always",
         guard=Guard(policy="warn"),
     )
+
+
+def watched(
+    settings: Settings, folder: tempfile.TemporaryDirectory[str]
+) -> tuple[Iteration, Iteration]:
+    """An iteration, and what the guard does of it in a hundred: looks and a snapshot."""
     training = Training(settings)
     path = Path(folder.name)
     (path / "checkpoints").mkdir()

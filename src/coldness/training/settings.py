@@ -13,6 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from coldness.allocator import keep_freed_memory
 from coldness.chains import Source, StepNoise
 from coldness.data import Data, Labelled
 from coldness.energies import ClassifierEnergy, Conditional, Energy
@@ -243,7 +244,8 @@ class Settings:
         self.energy.load_state_dict(rest)
 
     def use_threads(self) -> None:
-        """Sets PyTorch's number of threads for the whole process."""
+        """Sets PyTorch's number of threads and keeps freed memory, for the whole process."""
+        keep_freed_memory()
         if self.threads is not None:
             torch.set_num_threads(self.threads)
 
