@@ -266,3 +266,9 @@ def test_sources_are_all_conditional_or_none() -> None:
     ]
     with pytest.raises(ValueError, match="all conditional, or none"):
         settings(sources=both)
+
+
+def test_a_network_with_batch_norm_is_refused_as_an_energy() -> None:
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 10))
+    with pytest.raises(ValueError, match="BatchNorm1d, couples the examples of a batch"):
+        Training(settings(energy=ClassifierEnergy(net, 500.0)))

@@ -29,7 +29,7 @@ from torch.utils.checkpoint import checkpoint
 
 from coldness.chains.source import repeated
 from coldness.data import Labelled
-from coldness.energies import ClassifierEnergy, Conditional, Coordinates, Energy
+from coldness.energies import ClassifierEnergy, Conditional, Coordinates, Energy, check_uncoupled
 from coldness.kernels import worth_compiling
 from coldness.kernels.run import frozen
 from coldness.objectives import Batch
@@ -89,6 +89,7 @@ class Training:
         ):
             raise ValueError("a preconditioner needs an energy that is not made of others")
         self.energy.coordinates = Coordinates.estimate(x_data, settings.preconditioner)
+        check_uncoupled(self.energy, x_data)
         self.parameters = list(self.energy.parameters())
         optimiser = settings.optimiser(self.parameters)
         self.model, self.optimiser = fabric.setup(self.energy, optimiser)
