@@ -87,7 +87,7 @@ def evaluate(
     # Where a grid can be laid, its integrals are exact and take the place of estimates.
     on_grid, grids = _on_grid(settings, on_stage)
     figures, arrays = {**figures, **on_grid}, {**arrays, **grids}
-    of_chain_checks, trails = _chains(settings, x_data, seen, of_data, of_chains, on_stage)
+    of_chain_checks, trails = _chains(settings, seen, of_data, of_chains, on_stage)
     figures, arrays = {**figures, **of_chain_checks}, {**arrays, **trails}
     on_stage("other points")
     of_sets, of_others = _other_points(settings, seen, others)
@@ -98,11 +98,25 @@ def evaluate(
         of_pictures, arrays = check_images(settings, arrays, banks, on_stage)
         figures |= of_pictures
     on_stage("floor of the energy distance")
-    pairs = [data.pair(how.samples, of_data) for _ in range(FLOOR_PAIRS)]
-    figures["energy_distance_floor"] = sum(energy_distance(x, y) for x, y in pairs) / len(pairs)
+    figures["energy_distance_floor"] = _floor(settings, of_data)
     figures["samples"] = len(x_data)
     figures["coldness"] = settings.energy.coldness
     return figures, arrays
+
+
+def _floor(settings: Settings, of_data: torch.Generator) -> float:
+    """Energy distance of two samples of the data, as samples of the model are compared with it."""
+    how, data = settings.evaluation, settings.data
+    of_noise, _ = generators(how.seed + 8)
+    total = 0.0
+    for _ in range(FLOOR_PAIRS):
+        pair = data.pair(how.samples, of_data)
+        if len(data.shape) == 3:
+            x, y = (noisy(settings, part, of_noise) for part in pair)
+        else:
+            x, y = pair
+        total += energy_distance(x, y)
+    return total / FLOOR_PAIRS
 
 
 def _likelihood(settings: Settings, x_data: Tensor, how: AIS, on_stage: Stage) -> Figures:
@@ -153,7 +167,6 @@ def _on_grid(settings: Settings, on_stage: Stage) -> tuple[Figures, Arrays]:
 
 def _chains(
     settings: Settings,
-    x_data: Tensor,
     seen: Tensor,
     of_data: torch.Generator,
     of_chains: torch.Generator,
@@ -166,7 +179,7 @@ def _chains(
     checks = ChainChecks(
         settings.energy,
         source,
-        x_data,
+        seen,
         of_chains,
         value_at(source.step_scale, settings.iterations - 1, settings.iterations),
         settings.compile != "never" and worth_compiling(long_steps),
@@ -204,7 +217,7 @@ def _chains(
             figures[f"lost_chains_{name}"] = trail.lost
         else:
             figures[f"energy_distance_{name}"] = trail.distance[-1]
-            figures[f"neighbours_{name}"] = neighbour_share(trail.x.cpu(), x_data)
+            figures[f"neighbours_{name}"] = neighbour_share(trail.x.cpu(), seen)
     of_potentials, potentials = _against_data(settings, seen, long, from_data)
     return {**figures, **of_potentials}, {**arrays, **potentials}
 
