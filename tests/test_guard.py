@@ -327,6 +327,18 @@ def test_stop_ends_with_the_last_good_model(tmp_path: Path) -> None:
     assert saved["iteration"] == 30
 
 
+def test_a_run_that_was_stopped_goes_on_without_what_was_seen_then(tmp_path: Path) -> None:
+    """An alarm of its own at iteration 20, as the first one, and no longer given up."""
+    far = ("mixture2d", "--sources.0.start.mean=[-400.0,0.0]", "--optimiser.lr=1e-9", *LOOKS)
+    with pytest.raises(Diverged):
+        trained(tmp_path, *far, "--guard.policy=stop")
+    resumed = Training(settings(*far))
+    resumed.load_state_dict(load_checkpoint(tmp_path / "checkpoints" / "last.ckpt"))
+    fit(resumed, tmp_path)
+    told = [(e["event"], e["iteration"]) for e in events(tmp_path)]
+    assert told == [("stopped", 19), ("resumed", 0), ("alarm", 19), ("rollback", 19)]
+
+
 def test_warn_goes_on(tmp_path: Path) -> None:
     """Starved from the start: said once, and nothing is changed."""
     far = ("--sources.0.start.mean=[-400.0,0.0]", "--optimiser.lr=1e-9")
