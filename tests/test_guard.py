@@ -252,6 +252,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         lambda: MoreSteps(factor=1),
         lambda: SmallerSteps(factor=0.0),
         lambda: NoisyData(factor=0.0),
+        lambda: NearerStart(width=0.0),
         lambda: NewSeed(cool_down=0),
         lambda: LikeData(0.0),
     ):
