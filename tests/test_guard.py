@@ -252,6 +252,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         lambda: MoreSteps(factor=1),
         lambda: SmallerSteps(factor=0.0),
         lambda: NoisyData(factor=0.0),
+        lambda: NearerStart(width=0.0),
         lambda: NewSeed(cool_down=0),
         lambda: LikeData(0.0),
     ):
@@ -325,6 +326,18 @@ def test_stop_ends_with_the_last_good_model(tmp_path: Path) -> None:
     assert events(tmp_path)[-1]["event"] == "stopped"
     saved = load_checkpoint(tmp_path / "checkpoints" / "last.ckpt")
     assert saved["iteration"] == 30
+
+
+def test_a_run_that_was_stopped_goes_on_without_what_was_seen_then(tmp_path: Path) -> None:
+    """An alarm of its own at iteration 20, as the first one, and no longer given up."""
+    far = ("mixture2d", "--sources.0.start.mean=[-400.0,0.0]", "--optimiser.lr=1e-9", *LOOKS)
+    with pytest.raises(Diverged):
+        trained(tmp_path, *far, "--guard.policy=stop")
+    resumed = Training(settings(*far))
+    resumed.load_state_dict(load_checkpoint(tmp_path / "checkpoints" / "last.ckpt"))
+    fit(resumed, tmp_path)
+    told = [(e["event"], e["iteration"]) for e in events(tmp_path)]
+    assert told == [("stopped", 19), ("resumed", 0), ("alarm", 19), ("rollback", 19)]
 
 
 def test_warn_goes_on(tmp_path: Path) -> None:

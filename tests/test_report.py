@@ -323,6 +323,8 @@ def test_a_log_z_that_failed_is_said() -> None:
     ("change", "expected", "says"),
     [
         ({}, "yes", "as likely under it"),
+        ({"u_shift": -0.8, "u_drift": 0.0}, "partly", "mass elsewhere"),
+        ({"u_shift": -0.8, "u_drift": 0.0, "log_z_error": 0.001}, "yes", "as likely"),
         ({"log_likelihood_low": -4.0501}, "partly", "lower end of its bracket"),
         ({"log_likelihood_low": -4.2, "log_likelihood_test": -4.1}, "partly", "estimate beats it"),
         ({"log_likelihood_low": -5.1, "log_likelihood_test": -5.0}, "no", "A Gaussian"),

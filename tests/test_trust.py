@@ -308,6 +308,8 @@ def test_the_story_of_a_run(tmp_path: Path) -> None:
     assert episodes[0].outcome == "It was seen again at iteration 450."
     assert "starvation was, at iteration 1,500" in episodes[1].outcome
     assert episodes[3].outcome == "The run ended there, with the last good model."
+    write_events(tmp_path, [*STOPPED, event(1500, "resumed", "starvation", 3)])
+    assert "went on to its end" in story(read_events(tmp_path))[-1].outcome
     write_events(tmp_path, EVENTS)
     assert "went on to its end" in story(read_events(tmp_path))[-1].outcome
 
@@ -320,6 +322,8 @@ def test_figures_of_the_guard(tmp_path: Path) -> None:
         "guard_warnings": 0,
         "guard_stopped": 1,
     }
+    write_events(tmp_path, [*STOPPED, event(1500, "resumed", "starvation", 3)])
+    assert guard_figures(read_events(tmp_path))["guard_stopped"] == 0
 
 
 @pytest.mark.parametrize("line", ['{"event": "alarm"}', '{"iteration": 1, "event": "party"}'])

@@ -2,7 +2,7 @@
 
     coldness demo                 train two small models and open the door to everything else
     coldness recipes              what can be trained
-    coldness doctor RECIPE        check the temperature of a recipe before training
+    coldness doctor RECIPE        what speaks against a recipe, before training
     coldness train RECIPE         train, evaluate and report
     coldness sample RUN           draw samples from a trained model
     coldness evaluate RUN         judge a trained model again; --trust for five plain answers
@@ -36,7 +36,11 @@ COMMANDS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command; gives its exit code: 0 done, 2 bad input, 3 diverged, 130 interrupted."""
+    """Runs a command; gives its exit code.
+
+    0 done, 1 warnings of the doctor or runs of a study that failed, 2 bad input, 3 diverged,
+    130 interrupted.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help"):
         print(__doc__.strip() if __doc__ else "")

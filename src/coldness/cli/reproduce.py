@@ -244,5 +244,6 @@ def _print(outcomes: Sequence[Outcome], numbers: Sequence[Row]) -> None:
         output.print(f"{escape(outcome.says)}: {BADGES[outcome.holds]}")
         output.print(f"  {outcome.measured}", style="dim", markup=False)
     for row in numbers:
-        output.print(f"{escape(row['claim'])} ({row['equation']}): {BADGES[row['holds']]}")
+        equation = f" ({row['equation']})" if row["equation"] else ""
+        output.print(f"{escape(row['claim'])}{equation}: {BADGES[row['holds']]}")
         output.print(f"  {row['measured']}; expected: {row['expected']}", style="dim", markup=False)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from coldness.diagnostics.weights import LEAST_GRAD_SCALE
 from coldness.doctor.finding import BETA, Check, Finding
 from coldness.doctor.trial import ITERATIONS, Trial
 from coldness.kernels import worth_compiling
@@ -14,8 +15,6 @@ from coldness.schedules import value_at
 from coldness.training.settings import Settings
 
 LARGEST_UPDATE = 1.0
-LEAST_GRAD_SCALE = 0.05
-"""Below it `least_grad_scale` is worth setting (docs/gotchas.md)."""
 
 NORMALISING = {
     *("Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax"),

@@ -41,6 +41,11 @@ MASS_OUTSIDE = 0.01
 
 FAILED = "AIS met numbers that are not finite"
 
+ELSEWHERE = (
+    "long chains do not stay where data is: it may have mass elsewhere that neither data nor noise "
+    "reaches, which no bracket sees."
+)
+
 Bracket = Literal["tight", "loose", "failed", "none"]
 Metrics = Mapping[str, float]
 
@@ -104,10 +109,7 @@ def _estimated(metrics: Metrics) -> Answer:
         return Answer("density", "not measured", ", ".join(figures), sentence)
     judged: Grade = "yes" if high < KL_YES else "partly" if kl < KL_PARTLY else "no"
     if judged == "yes" and not _stays(metrics):
-        sentence = (
-            "What was measured of it is right, but long chains do not stay where data is: it may "
-            "have mass elsewhere that neither data nor noise reaches, which no bracket sees."
-        )
+        sentence = f"What was measured of it is right, but {ELSEWHERE}"
         figures = [f"KL {number(kl)} nats ({between})", *_slice(metrics)]
         return Answer("density", "partly", ", ".join(figures), sentence)
     if "slice_tv" in metrics:
@@ -177,8 +179,14 @@ def _likelihood(metrics: Metrics) -> Answer:
     if sentence:
         return Answer("density", "not measured", figure, sentence)
     gaussian, best = plain["Gaussian"], max(plain.values())
-    if worst_case >= best - LIKELIHOOD_TOLERANCE:
-        judged: Grade = "yes"
+    if worst_case >= best - LIKELIHOOD_TOLERANCE and not on_grid and not _stays(metrics):
+        judged: Grade = "partly"
+        sentence = (
+            "New points seem as likely under it as under a kernel estimate and a Gaussian, but "
+            f"{ELSEWHERE}"
+        )
+    elif worst_case >= best - LIKELIHOOD_TOLERANCE:
+        judged = "yes"
         sentence = (
             "New points are as likely under it as under a kernel estimate and a Gaussian, or more; "
             "how near it is to the truth cannot be known."

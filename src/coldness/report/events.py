@@ -2,8 +2,8 @@
 
 Events are those of events.jsonl (training/events.py). An alarm says what was seen; a rollback, what
 was done; "relaxed", that a remedy was taken away after a while without alarm; "stopped", that the
-run was given up, which is an alarm too. A warning says what was seen where the policy is to do
-nothing.
+run was given up, which is an alarm too; "resumed", that it was made to go on after that. A warning
+says what was seen where the policy is to do nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 from coldness.training import events as file
 from coldness.training.checkpoint import BadFile
 
-Kind = Literal["alarm", "warning", "rollback", "relaxed", "stopped"]
+Kind = Literal["alarm", "warning", "rollback", "relaxed", "stopped", "resumed"]
 
 BEGIN: tuple[Kind, ...] = ("alarm", "warning", "stopped")
 """What an episode begins with: something was seen."""
@@ -86,7 +86,7 @@ def guard_figures(events: Sequence[Event]) -> dict[str, float]:
         "guard_alarms": count["alarm"] + count["stopped"],
         "guard_rollbacks": count["rollback"],
         "guard_warnings": count["warning"],
-        "guard_stopped": count["stopped"],
+        "guard_stopped": count["stopped"] - count["resumed"],
     }
 
 
@@ -95,13 +95,14 @@ def story(events: Sequence[Event]) -> list[Episode]:
     begin = [k for k, e in enumerate(events) if e.event in BEGIN]
     episodes = []
     for k, end in zip(begin, [*begin[1:], len(events)], strict=True):
-        episodes.append(Episode(events[k], events[k + 1 : end], _outcome(events[k], events[end:])))
+        done = events[k + 1 : end]
+        episodes.append(Episode(events[k], done, _outcome(events[k], done, events[end:])))
     return episodes
 
 
-def _outcome(seen: Event, later: Sequence[Event]) -> str:
+def _outcome(seen: Event, done: Sequence[Event], later: Sequence[Event]) -> str:
     """In a run that is over."""
-    if seen.event == "stopped":
+    if seen.event == "stopped" and not done:
         return "The run ended there, with the last good model."
     following = next((e for e in later if e.event in BEGIN), None)
     if following is None:

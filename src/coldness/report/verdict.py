@@ -75,8 +75,8 @@ THRESHOLDS = (
     "and a kernel density estimate with Scott's bandwidth. Yes if it is no more than "
     f"{LIKELIHOOD_TOLERANCE:g} nats behind the better one; partly if it is above the Gaussian. "
     f"Not measured if thinning the grid changes log Z by more than {LOG_Z_ERROR:g}. "
-    "In more than two dimensions the lower end of its bracket must be as near for a yes, and a "
-    "loose bracket is not measured.",
+    "In more than two dimensions the lower end of its bracket must be as near for a yes, and long "
+    "chains must have converged; a loose bracket is not measured.",
     f"Samples: yes within {FLOOR_YES:g} times the floor, partly within {FLOOR_PARTLY:g} times; "
     f"less in proportion with fewer than {JUDGED_SAMPLES} samples, whose floor is higher. The "
     "floor is the energy distance between two independent samples of the data. Energy distance is "

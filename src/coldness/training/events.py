@@ -2,7 +2,8 @@
 
     iteration   where the run was
     attempt     rollbacks before it
-    event       warning, alarm, rollback, relaxed, stopped
+    event       warning, alarm, rollback, relaxed, stopped; resumed where a run that was stopped
+                goes on
     cause       not_finite, gap, gradient, saturation, starvation
     since       where it began
     text        the same in words
@@ -38,12 +39,14 @@ class EventLog:
         else:
             path.unlink(missing_ok=True)
         self.count = len(lines)
+        self.last = next(reversed(read_events(path)), None)
 
     def add(self, event: Event) -> None:
         """Appends it, and says it."""
         with self.path.open("a") as file:
             file.write(json.dumps(event) + "\n")
         self.count += 1
+        self.last = event
         log.warning("guard at iteration %s: %s", event["iteration"], event["text"])
 
 

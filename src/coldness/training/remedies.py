@@ -220,6 +220,11 @@ class NearerStart(Remedy):
     width: float = 2.0
     treats: ClassVar[tuple[Cause, ...]] = ("starvation",)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.width > 0:
+            raise ValueError(f"width must be > 0, got {self.width}")
+
     @property
     def description(self) -> str:
         return f"chains start from {self.width:g} x the data's scales, starved updates left out"

@@ -74,6 +74,10 @@ class Rescue:
         if kept is not None:
             self._load(kept)
         self.events = EventLog(folder / "events.jsonl", 0 if kept is None else kept["events"])
+        last = self.events.last
+        if last is not None and last["event"] == "stopped":
+            t = training.iteration
+            self._add("resumed", t, last["cause"], None, f"goes on from iteration {t}")
         if not self.snapshots:
             self.take()
 
@@ -146,6 +150,7 @@ class Rescue:
         if policy == "rollback":
             seen += f"; given up after {training.attempt} rollbacks"
         kept = self._restore(alarm, further=0)
+        self.watch.forget()  # for a run that goes on from here
         self._note("stopped", alarm, f"{seen}; ended with the model of iteration {kept}")
         raise Diverged(alarm.iteration, seen, row, kept)
 
