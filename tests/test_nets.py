@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, leaky_relu
 
-from coldness.nets import ConvNet, NonLocalNet, WideResNet
+from coldness.energies import ScalarEnergy
+from coldness.kernels import Langevin, run
+from coldness.nets import MLP, ConvNet, NonLocalNet, WideResNet
 from coldness.nets.base import Convolutional
 from coldness.nets.non_local import NonLocal
-from laws import normal
+from laws import field_of, generator, normal
 
 NETS = {
     "plain": lambda: ConvNet(8),
@@ -160,7 +164,7 @@ def test_wide_resnet_averages_over_positions() -> None:
 # Precision
 
 
-def field(net: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+def energy_and_gradient(net: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
     x = x.clone().requires_grad_(True)
     energy = net(x)
     return energy.detach(), torch.autograd.grad(energy.sum(), x)[0]
@@ -172,14 +176,14 @@ def test_under_autocast_heads_are_float32_and_gradients_near(
     name: str, shape: tuple[int, ...]
 ) -> None:
     net, x = built(name, shape), images(8, *shape)
-    energy, gradient = field(net, x)
+    energy, gradient = energy_and_gradient(net, x)
     with torch.autocast("cpu", torch.bfloat16):
         assert net.body(x).dtype == torch.bfloat16
-        rough, rough_gradient = field(net, x)
+        rough, rough_gradient = energy_and_gradient(net, x)
     assert rough.dtype == rough_gradient.dtype == torch.float32
     # More bits than bfloat16 has: the head is no rounding of its own.
     assert not torch.equal(rough, rough.bfloat16().float())
-    exact, _ = field(built(name, shape).double(), x.double())
+    exact, _ = energy_and_gradient(built(name, shape).double(), x.double())
     torch.testing.assert_close(energy.double(), exact, rtol=1e-4, atol=1e-5)
     # 8 bits a rounding, so a hundredth where the network is smooth. Where it has kinks (leaky ReLU,
     # max-pooling), those that rounding takes to their other side add to it.
@@ -219,6 +223,37 @@ def test_memory_layout_of_the_input_changes_nothing(name: str) -> None:
     assert torch.equal(net(x), net(x.contiguous(memory_format=torch.channels_last)))
     weights = [p for p in net.body.parameters() if p.dim() == 4]
     assert all(p.is_contiguous(memory_format=torch.channels_last) for p in weights)
+
+
+# Chains
+
+
+@dataclass(frozen=True)
+class Counting(Langevin):
+    """Langevin that notes how many steps are drawn at a time."""
+
+    drawn: list[int] = field(default_factory=list)
+
+    def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
+        self.drawn.append(steps)
+        return super().draw(steps, x, generator)
+
+
+@pytest.mark.parametrize(
+    ("net", "drawn"), [(ConvNet(4), [1] * 6), (MLP(widths=(8,)), [6])], ids=["conv", "mlp"]
+)
+def test_chains_through_convolutions_are_compiled_a_step_at_a_time(
+    net: Convolutional | MLP, drawn: list[int]
+) -> None:
+    """For each step of a chunk is compiled by itself; the chain is the same."""
+    net.build((1, 8, 8))
+    kernel, energy, x = Counting(1e-4), ScalarEnergy(net), images(4, 1, 8, 8)
+    chains = run(kernel, energy, x, steps=6, generator=generator(1))
+    assert kernel.drawn == drawn
+    noise = torch.randn((6, *x.shape), generator=generator(1))
+    for xi in noise:
+        x = x - 1e-4 * field_of(energy)(x)[1] + (2e-4) ** 0.5 * xi
+    torch.testing.assert_close(chains.x, x)
 
 
 # Refusals

@@ -20,6 +20,7 @@ TOY = {
 }
 JEM = {
     "coldness": "jem_ours",
+    "coldness-compiled": "jem_ours_compiled",
     "reference-style": "jem_reference_style",
     "ebmkit": "jem_ebmkit",
     "bare-autocast": "jem_bare_autocast",

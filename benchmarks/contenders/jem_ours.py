@@ -35,19 +35,20 @@ def _source() -> Source:
     return Source(bank, Langevin(SCALE.step_size), jem.STEPS)
 
 
-def chain() -> Chain:
+def chain(compiled: bool = False) -> Chain:
     energy, source = _energy(), _source()
     shape_of_data, generator = torch.zeros(jem.BATCH, *jem.SHAPE), torch.Generator().manual_seed(0)
     source.start.prepare(shape_of_data, energy.coordinates, generator)
 
     def once() -> Tensor:
         with autocast("auto", shape_of_data.device):
-            return source.draw(energy, shape_of_data, generator, tempering=1.0).x
+            chains = source.draw(energy, shape_of_data, generator, tempering=1.0, compiled=compiled)
+            return chains.x
 
     return once
 
 
-def iteration() -> Iteration:
+def iteration(compiled: bool = False) -> Iteration:
     settings = Settings(
         data=Images(),
         energy=_energy(),
@@ -57,7 +58,7 @@ def iteration() -> Iteration:
         batch_size=jem.BATCH,
         data_noise=jem.DATA_NOISE,
         threads=torch.get_num_threads(),
-        compile="never",
+        compile="always" if compiled else "never",
         precision="auto",
         guard=Guard(policy="warn"),
     )

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
 
 from coldness.energies.coordinates import Coordinates
 from coldness.kernels.base import Kernel, State
@@ -29,7 +30,8 @@ Potential = Callable[[Tensor], Tensor]
 LARGEST_UNROLL = 20
 LAYERS_PER_CHUNK = 200
 NOISE_PER_CHUNK = 2**24
-"""A call of a chunk costs 0.15 ms beside its steps, and each step in it a second to compile."""
+"""A call of a chunk costs 0.15 ms beside its steps, and each step in it a second to compile. A step
+through convolutions takes far longer than a call and a minute to compile: one a chunk."""
 
 
 @dataclass
@@ -218,6 +220,8 @@ def _chunk_length(kernel: Kernel, modules: list[nn.Module], x: Tensor, steps: in
     """Steps a chunk: bounded by what is unrolled and the noise held, a divisor if one is near."""
     layers = max(1, sum(1 for m in modules if not m._modules))
     unroll = LAYERS_PER_CHUNK // (layers * kernel.gradients_per_step)
+    if any(isinstance(m, _ConvNd) for m in modules):
+        unroll = 1
     longest = max(1, min(LARGEST_UNROLL, unroll, NOISE_PER_CHUNK // max(x.numel(), 1), steps))
     near = range(longest, max(longest // 2 - 1, 1), -1)
     return next((k for k in near if steps % k == 0), longest)
