@@ -56,6 +56,7 @@ from coldness.data import (
     Rings10D,
 )
 from coldness.energies import (
+    ClassifierEnergy,
     Coordinates,
     Energy,
     Gaussian,
@@ -79,8 +80,8 @@ from coldness.kernels import (
     run,
 )
 from coldness.nets import MLP, ConvNet, NonLocalNet, WideResNet
-from coldness.objectives import Batch, EnergyL2, Term
-from coldness.schedules import Cosine, Geometric, Linear, Schedule, WarmUp
+from coldness.objectives import Batch, CrossEntropy, EnergyL2, Term
+from coldness.schedules import Cosine, Geometric, Linear, Schedule, Stairs, WarmUp
 from laws import (
     KINDS,
     assert_law,
@@ -128,7 +129,15 @@ ENERGIES: dict[type[Energy], Callable[[], Energy]] = {
     Sum: lambda: Sum([copy.deepcopy(GAUSSIAN), ScalarEnergy(MLP(2, (8,)))], [0.5, 2.0]),
     Mixture: lambda: Mixture([copy.deepcopy(GAUSSIAN), RadialRings([1.0], 0.3)], [0.3, 0.7]),
     Tempered: lambda: Tempered(copy.deepcopy(GAUSSIAN), 0.5),
+    ClassifierEnergy: lambda: ClassifierEnergy(of_classes(), 5.0, 3),
 }
+
+
+def of_classes() -> MLP:
+    net = MLP(2, (8, 8), "silu")
+    net.build((2,), 3)
+    return net
+
 
 SHAPES: dict[type[Energy], tuple[int, ...]] = {}
 
@@ -180,10 +189,12 @@ SCHEDULES: dict[type[Schedule], Callable[[], Schedule]] = {
     Geometric: lambda: Geometric(2.0, 0.9, 0.5),
     Linear: lambda: Linear(2.0, 1.0, 0.5),
     Cosine: lambda: Cosine(2.0, 1.0),
+    Stairs: lambda: Stairs(2.0, 0.5, (0.2, 0.7)),
     WarmUp: lambda: WarmUp(3, Linear(2.0, 1.0)),
 }
 
 TERMS: dict[type[Term], Callable[[], Term]] = {
+    CrossEntropy: lambda: CrossEntropy(0.3),
     EnergyL2: lambda: EnergyL2(0.3),
 }
 
@@ -665,9 +676,11 @@ def test_schedules_are_values_that_give_numbers(part: type) -> None:
 
 @every(coldness.objectives, Term)
 def test_terms_are_numbers_with_a_gradient(part: type) -> None:
-    term, energy = example(part, TERMS), ENERGIES[ScalarEnergy]().double()
+    term = example(part, TERMS)
+    energy = ENERGIES[ClassifierEnergy if term.wants_labels else ScalarEnergy]().double()
     x_data, x_model = normal(5, 2), normal(3, 2, seed=15)
-    loss = term(Batch(energy, x_data, x_model, energy(x_data), energy(x_model)))
+    labelled = (normal(4, 2, seed=16), torch.tensor([0, 2, 1, 1])) if term.wants_labels else None
+    loss = term(Batch(energy, x_data, x_model, energy(x_data), energy(x_model), labelled))
     assert loss.shape == ()
     loss.backward()
     assert any(p.grad is not None and bool(p.grad.any()) for p in energy.parameters())
