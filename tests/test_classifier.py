@@ -18,6 +18,7 @@ from coldness.nets import MLP
 from coldness.objectives import Batch, Contrast, CrossEntropy
 from coldness.training import Settings, Training, fit
 from coldness.training.checkpoint import load_checkpoint
+from coldness.training.watch import Watch
 from small import same
 
 CLASSES = 3
@@ -272,3 +273,17 @@ def test_a_network_with_batch_norm_is_refused_as_an_energy() -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 10))
     with pytest.raises(ValueError, match="BatchNorm1d, couples the examples of a batch"):
         Training(settings(energy=ClassifierEnergy(net, 500.0)))
+
+
+def test_gaps_of_logits_are_ordinary_to_the_guard() -> None:
+    """A gap of 20 logits at coldness 500 that doubles is no alarm; one of 60 is."""
+    dimension, ordinary = 64, settings().energy.ordinary_gap
+    for logits, alarmed in ((20.0, False), (60.0, True)):
+        watch = Watch(dimension, ordinary)
+        rows = [
+            {"iteration": t, "d": 500.0 * logits * 2 ** (t / 30 - 1), "parameter_gradient": 1.0, "r": 1.0}
+            for t in range(41)
+        ]  # fmt: skip
+        watch.add(rows)
+        assert (watch.look() is not None) is alarmed
+        assert 500.0 * logits > 80.0 * dimension / 2

@@ -70,7 +70,7 @@ def once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recipes with the same data measure its scale once."""
 
     def measured(y: Tensor) -> LocalScale:
-        key = (tuple(y.shape), float(y.sum()), float(y[0, 0]))
+        key = (tuple(y.shape), float(y.sum()), float(y.flatten()[0]))
         if key not in _scales:
             _scales[key] = narrowest_scale(y)
         return _scales[key]

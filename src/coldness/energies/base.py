@@ -50,6 +50,14 @@ class Energy(nn.Module, ABC):
         """log of the integral of exp(-U), where it is known in closed form."""
         return None
 
+    @property
+    def ordinary_gap(self) -> float:
+        """Difference of U between data and negatives that training may well meet, in nats.
+
+        0 where nothing but the data's dimension says so.
+        """
+        return 0.0
+
 
 class Conditional(Energy):
     """An energy of examples that have one of K classes: also that of x given its class."""

@@ -65,7 +65,7 @@ class Rescue:
         self.training = training
         self.how = settings.guard
         self.folder = folder / "checkpoints"
-        self.watch = Watch(math.prod(settings.data.shape))
+        self.watch = Watch(math.prod(settings.data.shape), settings.energy.ordinary_gap)
         self.snapshots: list[dict[str, Any]] = []
         self.spell: Spell | None = None
         self.relief = Relief()

@@ -14,7 +14,8 @@
 U is dimensionless, so gaps have natural units. Of D-dimensional Gaussian data under its own model U
 has mean D / 2 above its lowest value and standard deviation sqrt(D / 2). Changes are seen in units
 of the latter; a gap is called running away in units of the former, for what is wrong in every
-dimension adds up.
+dimension adds up. An energy may have larger ordinary gaps of its own: a classifier's are of logits,
+which the coldness of its density multiplies.
 
 References:
     Energy-Based Model Training Objective Robust to Inaccurate SGLD Samples, Appendix M and Fig. 16
@@ -97,11 +98,12 @@ class Watch:
 
     Args:
         dimension: D of the data.
+        ordinary_gap: in nats, up to which a gap is no sign of running away, whatever D is.
     """
 
-    def __init__(self, dimension: int) -> None:
+    def __init__(self, dimension: int, ordinary_gap: float = 0.0) -> None:
         self.unit = math.sqrt(dimension / 2)
-        self.limit = RUNAWAY * dimension / 2
+        self.limit = max(RUNAWAY * dimension / 2, ordinary_gap)
         self.unseen: list[dict[str, float]] = []
         self.gaps: list[float] = []
         self.scales: list[float] = []
