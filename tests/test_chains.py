@@ -283,3 +283,18 @@ def test_no_steps_give_the_start_as_negatives() -> None:
     chains = source.draw(Flat(), X_DATA[:, :1], generator(22), tempering=1.0)
     assert chains.x.shape == (1, 1)
     assert torch.equal(bank.x, before)
+
+
+def test_a_bank_of_many_dimensions_may_have_a_few_values_far_out() -> None:
+    """Of 768 values N(0, 1) about two are beyond 3: the chain is not outside; with a tenth it is."""
+    x_data = 2 * torch.rand(200, 768, generator=torch.Generator().manual_seed(0)) - 1
+    bank = Bank(50, GaussianNoise())
+    generator = torch.Generator().manual_seed(1)
+    bank.prepare(x_data, Coordinates(), generator)
+    x, slots = bank.draw(50, x_data, Coordinates(), generator)
+    assert (x.abs() > 3).any(1).float().mean() > 0.5
+    bank.put(slots, x, 1)
+    assert float(bank.figures()["bank_outside"]) == 0
+    x[:5, :77] = 4.0
+    bank.put(slots, x, 1)
+    assert float(bank.figures()["bank_outside"]) == pytest.approx(0.1)

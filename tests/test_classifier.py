@@ -280,10 +280,10 @@ def test_gaps_of_logits_are_ordinary_to_the_guard() -> None:
     dimension, ordinary = 64, settings().energy.ordinary_gap
     for logits, alarmed in ((20.0, False), (60.0, True)):
         watch = Watch(dimension, ordinary)
+        others = {"parameter_gradient": 1.0, "r": 1.0, "grad_scale": 1.0}
         rows = [
-            {"iteration": t, "d": 500.0 * logits * 2 ** (t / 30 - 1), "parameter_gradient": 1.0, "r": 1.0}
-            for t in range(41)
-        ]  # fmt: skip
+            {"iteration": t, "d": 500.0 * logits * 2 ** (t / 20 - 1), **others} for t in range(41)
+        ]
         watch.add(rows)
         assert (watch.look() is not None) is alarmed
         assert 500.0 * logits > 80.0 * dimension / 2

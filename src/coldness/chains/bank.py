@@ -33,8 +33,12 @@ from coldness.chains.noise import GaussianNoise
 from coldness.energies.coordinates import Coordinates
 
 FAR = 3.0
-"""Chains farther from the middle of the data than this many times its largest half-range are far
+"""Values farther from the middle of the data than this many times its largest half-range are far
 outside: no model of the data has any mass there."""
+
+FEW = 0.01
+"""Share of a chain's coordinates that may be: of 3,072 pixels of Gaussian noise some always are. In
+fewer than a hundred dimensions it is none."""
 
 
 class Bank(Start):
@@ -146,7 +150,7 @@ class Bank(Start):
         self.x[slots] = self._stored(x_model).to(self.x.device)
         self.age[slots] += steps
         far = (x_model - self._middle).abs() > self._reach
-        self.outside = far.flatten(1).any(1).float().mean()
+        self.outside = (far.flatten(1).float().mean(1) > FEW).float().mean()
 
     def figures(self) -> dict[str, Tensor]:
         """Age in steps, and the share of the chains just returned that are far outside of data."""
