@@ -286,7 +286,7 @@ def test_no_steps_give_the_start_as_negatives() -> None:
 
 
 def test_a_bank_of_many_dimensions_may_have_a_few_values_far_out() -> None:
-    """Of 768 values N(0, 1) about two are beyond 3: the chain is not outside; with a tenth it is."""
+    """Of 768 values N(0, 1) about two are beyond 3: that is not outside; a tenth of them is."""
     x_data = 2 * torch.rand(200, 768, generator=torch.Generator().manual_seed(0)) - 1
     bank = Bank(50, GaussianNoise())
     generator = torch.Generator().manual_seed(1)

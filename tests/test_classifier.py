@@ -287,3 +287,13 @@ def test_gaps_of_logits_are_ordinary_to_the_guard() -> None:
         watch.add(rows)
         assert (watch.look() is not None) is alarmed
         assert 500.0 * logits > 80.0 * dimension / 2
+
+
+def test_a_classifier_without_competing_negatives_is_not_starved() -> None:
+    """Its labels go on teaching it; without them the same figures are an alarm."""
+    figures = {"d": 1.0, "parameter_gradient": 1.0, "r": 1.0, "grad_scale": 1e-4}
+    for can_starve in (True, False):
+        watch = Watch(64, can_starve=can_starve)
+        watch.add([{"iteration": t, **figures} for t in range(41)])
+        alarm = watch.look()
+        assert (alarm.cause if alarm else None) == ("starvation" if can_starve else None)

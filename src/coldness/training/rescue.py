@@ -65,7 +65,11 @@ class Rescue:
         self.training = training
         self.how = settings.guard
         self.folder = folder / "checkpoints"
-        self.watch = Watch(math.prod(settings.data.shape), settings.energy.ordinary_gap)
+        self.watch = Watch(
+            math.prod(settings.data.shape),
+            settings.energy.ordinary_gap,
+            can_starve=not any(term.wants_labels for term in settings.terms),
+        )
         self.snapshots: list[dict[str, Any]] = []
         self.spell: Spell | None = None
         self.relief = Relief()

@@ -9,7 +9,8 @@
                  only a factor of e^1.5 counts as a standard deviation
     saturation   more than SATURATED of a bank's chains lie far outside of the data
     starvation   GradScale below STARVED: no negative is any match for the data, so that the
-                 objective asks to be ignored, and what is left of the gradient is noise
+                 objective asks to be ignored, and what is left of the gradient is noise; not where
+                 a term teaches by labels, which go on
 
 U is dimensionless, so gaps have natural units. Of D-dimensional Gaussian data under its own model U
 has mean D / 2 above its lowest value and standard deviation sqrt(D / 2). Changes are seen in units
@@ -99,9 +100,11 @@ class Watch:
     Args:
         dimension: D of the data.
         ordinary_gap: in nats, up to which a gap is no sign of running away, whatever D is.
+        can_starve: whether there is nothing to learn from but negatives.
     """
 
-    def __init__(self, dimension: int, ordinary_gap: float = 0.0) -> None:
+    def __init__(self, dimension: int, ordinary_gap: float = 0.0, can_starve: bool = True) -> None:
+        self.can_starve = can_starve
         self.unit = math.sqrt(dimension / 2)
         self.limit = max(RUNAWAY * dimension / 2, ordinary_gap)
         self.unseen: list[dict[str, float]] = []
@@ -199,7 +202,7 @@ class Watch:
     def _starved(self, rows: Sequence[Row], last: int) -> Alarm | None:
         self.scales = [*self.scales, *self._largest("grad_scale", rows)][-RECENT:]
         mean = sum(self.scales) / len(self.scales)
-        if len(self.scales) < RECENT or mean >= STARVED:
+        if not self.can_starve or len(self.scales) < RECENT or mean >= STARVED:
             return None
         return Alarm("starvation", last, last - RECENT + 1, "grad_scale", mean)
 
