@@ -35,8 +35,8 @@ from coldness.studies.rescues import SHOWN
 from coldness.studies.study import Cell, file_name
 from coldness.studies.theory import NUMBERS, ROWS
 from coldness.training.checkpoint import write_atomically
+from coldness.training.fit import Interrupted
 from coldness.training.folder import FolderError, lock
-from coldness.training.loop import Interrupted
 from coldness.training.recipe import find
 
 BADGES = {True: "[bold green]holds[/]", False: "[bold red]does not hold[/]", None: "not measured"}

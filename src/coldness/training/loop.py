@@ -1,4 +1,4 @@
-"""Training: one iteration, top to bottom, and the loop around it.
+"""Training: one iteration, top to bottom. The loop around it is in fit.py.
 
 The loss is divided by the coldness c, so that the size of an update depends on the network and the
 learning rate and not on the temperature (Anatomy, practical appendix, Eqs. 1A to 4A).
@@ -13,13 +13,10 @@ from __future__ import annotations
 
 import math
 import re
-import signal
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -36,27 +33,18 @@ from coldness.objectives import Batch
 from coldness.precision import autocast
 from coldness.schedules import value_at
 from coldness.seeds import generators
-from coldness.training.checkpoint import BadFile, save_checkpoint
+from coldness.training.checkpoint import BadFile
 from coldness.training.ema import MovingAverage
-from coldness.training.grids import Grids
-from coldness.training.guard import Diverged
-from coldness.training.log import ATTEMPT, MetricsLog, Row
+from coldness.training.log import ATTEMPT
 from coldness.training.remedies import Relief
-from coldness.training.rescue import Rescue
 from coldness.training.settings import Settings
 
 EXAMPLES_FOR_COORDINATES = 20_000
-EXAMPLES_AT_ONCE = 500
 VALUES_FOR_COORDINATES = 2**24
 """At most so many examples, and of large ones so many values, tell the coordinates."""
 
-ITERATIONS_PER_BLOCK = 50
-
-
-class Interrupted(RuntimeError):
-    """The user asked a run to stop; everything is saved."""
-
-    exit_code = 130
+EXAMPLES_AT_ONCE = 500
+"""Of the validation part."""
 
 
 class Training:
@@ -318,69 +306,6 @@ class Training:
         return max(own, self.relief.data_noise * (2 * max(steps)) ** 0.5)
 
 
-def fit(
-    training: Training,
-    folder: Path,
-    on_block: Callable[[int, Row], None] = lambda iteration, row: None,
-) -> None:
-    """Iterate to the end, logging to folder/metrics.csv and saving to folder/checkpoints.
-
-    Ctrl-C saves and raises Interrupted. A run that the guard gives up raises Diverged, with the
-    last good model in `training`, saved.
-
-    Args:
-        training: the run, fresh or loaded from a checkpoint.
-        folder: of the run.
-        on_block: called now and then with the iteration and its figures, for a progress display.
-    """
-    s = training.settings
-    path = folder / "checkpoints" / "last.ckpt"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    events = folder / "tensorboard" if s.tensorboard else None
-    metrics = MetricsLog(folder / "metrics.csv", training.iteration, events, training.attempt)
-    begin = time.perf_counter() - training.seconds
-    rescue = Rescue(training, folder)
-    grids = Grids(folder / "grids.npz", training)
-
-    def save() -> None:
-        training.seconds = time.perf_counter() - begin
-        save_checkpoint(path, {**training.state_dict(), "guard": rescue.state_dict()})
-        rescue.tidy()
-        grids.save()
-
-    with _interruptible() as interrupted:
-        try:
-            while training.iteration < s.iterations:
-                metrics.add(training.iteration, training.iterate())
-                grids.look()
-                t, stop = training.iteration, interrupted()
-                end = t == s.iterations
-                due = stop or end or t % s.checkpoint_every == 0
-                if not due and t % s.guard.every:
-                    continue
-                rows = metrics.take()
-                rescue.watch.add(rows)
-                metrics.write(rows)
-                # Looks are at fixed iterations, so that a run that was stopped goes on the same;
-                # what is not finite is never saved.
-                rolled_back = False
-                if end or t % s.guard.every == 0 or not rescue.watch.finite:
-                    rolled_back = rescue.look()
-                if due or rolled_back:
-                    save()
-                if rows and (due or t % ITERATIONS_PER_BLOCK == 0):
-                    on_block(training.iteration, rows[-1])
-                if stop:
-                    raise Interrupted(
-                        f"stopped at iteration {training.iteration} and saved; --resume goes on"
-                    )
-        except Diverged:
-            save()
-            raise
-        finally:
-            metrics.close()
-
-
 def _snake(name: str) -> str:
     """CrossEntropy as cross_entropy."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
@@ -426,25 +351,3 @@ def _compile(settings: Settings, steps: int) -> bool:
     if settings.compile == "auto":
         return worth_compiling(settings.iterations * steps)
     return settings.compile == "always"
-
-
-@contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Gives a function that says whether Ctrl-C was pressed; a second press ends at once."""
-    pressed = False
-
-    def press(number: int, frame: Any) -> None:
-        nonlocal pressed
-        if pressed:
-            raise KeyboardInterrupt
-        pressed = True
-
-    try:
-        before = signal.signal(signal.SIGINT, press)
-    except ValueError:  # not in the main thread: no signals to handle
-        yield lambda: False
-        return
-    try:
-        yield lambda: pressed
-    finally:
-        signal.signal(signal.SIGINT, before)
