@@ -9,7 +9,13 @@ from jsonargparse import ArgumentParser
 from coldness.cli.console import output
 from coldness.training.recipe import packaged
 
-FAILURES = "failures/"
+GROUPS = (
+    ("Points, your own or of known density:", ("points", "mixture", "rings")),
+    ("Images:", ("digits",)),
+    ("CIFAR-10, for a GPU; each also as NAME-small, for a processor:", ("cifar10",)),
+    ("Ways to fail, for the guard and for you to look at:", ("failures/",)),
+)
+"""Headings, and how the names below them begin."""
 
 
 def _first(name: str, path: Path) -> str:
@@ -30,13 +36,12 @@ def main(words: list[str]) -> int:
             raise ValueError(f"no recipe {given.show!r}; there are {', '.join(recipes)}")
         print(recipes[given.show].read_text(), end="")
         return 0
-    for name, path in recipes.items():
-        if name.startswith(FAILURES):
-            continue
-        output.print(f"[bold]{name:<22}[/] {_first(name, path)}")
-    output.print("\nWays to fail, for the guard and for you to look at:")
-    for name, path in recipes.items():
-        if name.startswith(FAILURES):
-            output.print(f"[bold]{name:<30}[/] {_first(name, path)}")
+    for heading, beginnings in GROUPS:
+        names = [n for begin in beginnings for n in recipes if n.startswith(begin)]
+        shown = [n for n in names if n.removesuffix("-small") == n]
+        width = max(len(name) for name in shown)
+        output.print(f"\n{heading}")
+        for name in shown:
+            output.print(f"  [bold]{name:<{width}}[/]  {_first(name, recipes[name])}")
     output.print("\ncoldness train NAME; `coldness recipes --show NAME > my.yaml` to make your own")
     return 0
