@@ -13,17 +13,14 @@ from coldness.kernels import HMC, MALA
 from coldness.schedules import Linear
 from coldness.training import Training
 from coldness.training.recipe import RecipeError, find, packaged, resolve
-from small import QUICK
+from small import QUICK, stand_in_images
 
 
 @pytest.fixture
 def needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     """What recipes that leave something to the user need; and images that stand for CIFAR-10."""
-    rng = np.random.default_rng(0)
-    np.save(tmp_path / "x.npy", rng.normal(size=(100, 2)))
-    for part in ("train", "test"):
-        images = rng.integers(0, 256, size=(100, 32, 32, 3), dtype=np.uint8)
-        np.savez(tmp_path / f"cifar10_{part}.npz", images=images, labels=np.arange(100) % 10)
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(100, 2)))
+    stand_in_images(tmp_path)
     monkeypatch.setenv("COLDNESS_DATA", str(tmp_path))
     return {"points": [f"--data.path={tmp_path / 'x.npy'}"]}
 

@@ -21,6 +21,7 @@ from coldness.studies.claims import judge_claims
 from coldness.studies.grid import Grid
 from coldness.studies.study import FIGURES
 from coldness.training.folder import FolderError, RunFolder
+from small import stand_in_images
 
 SMALL = """
 title: A small study
@@ -63,8 +64,12 @@ def small(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", list(packaged_studies()))
-def test_packaged_studies_can_be_run(name: str) -> None:
+def test_packaged_studies_can_be_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every setting is one that training takes, and every claim can be judged."""
+    stand_in_images(tmp_path)
+    monkeypatch.setenv("COLDNESS_DATA", str(tmp_path))
     study = read_study(name)
     assert study.title
     assert study.paper
