@@ -117,12 +117,13 @@ class Bank(Start):
         generator: torch.Generator,
     ) -> tuple[Tensor, Tensor]:
         labels = labels.to(x_data.device)
-        wanted = torch.bincount(labels, minlength=classes)
-        if int(wanted.max()) > self.capacity // classes:
-            raise ValueError(
-                f"{int(wanted.max())} chains of one class drawn from a bank of "
-                f"{self.capacity // classes} slots a class"
-            )
+        slots_a_class = self.capacity // classes
+        if len(labels) > slots_a_class:  # else it is enough whatever the classes are
+            most = int(torch.bincount(labels).max())
+            if most > slots_a_class:
+                raise ValueError(
+                    f"{most} chains of one class drawn from a bank of {slots_a_class} slots a class"
+                )
         # The n-th chain of class y takes the n-th slot of its class, in a random order of slots.
         order = torch.randperm(self.capacity, generator=generator, device=labels.device)
         by_class = order[torch.argsort(order % classes, stable=True)]

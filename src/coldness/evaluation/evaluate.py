@@ -78,8 +78,7 @@ def evaluate(
 
     x_data = data.reference(how.samples, of_data)
     arrays["x_data"] = x_data
-    of_images = len(data.shape) == 3
-    seen = noisy(settings, x_data, generators(how.seed + 4, device)[1]) if of_images else x_data
+    seen = noisy(settings, x_data, generators(how.seed + 4, device)[1])
     if how.ais is not None:
         figures |= _likelihood(settings, x_data, how.ais, on_stage)
     if isinstance(data, HeldOut):
@@ -94,7 +93,7 @@ def evaluate(
     figures, arrays = {**figures, **of_sets}, {**arrays, **of_others}
     of_classes, by_class = check_classes(settings, x_data, on_stage)
     figures, arrays = {**figures, **of_classes}, {**arrays, **by_class}
-    if of_images:
+    if len(data.shape) == 3:
         of_pictures, arrays = check_images(settings, arrays, banks, on_stage)
         figures |= of_pictures
     on_stage("floor of the energy distance")
@@ -107,16 +106,12 @@ def evaluate(
 def _floor(settings: Settings, of_data: torch.Generator) -> float:
     """Energy distance of two samples of the data, as samples of the model are compared with it."""
     how, data = settings.evaluation, settings.data
-    of_noise, _ = generators(how.seed + 8)
-    total = 0.0
-    for _ in range(FLOOR_PAIRS):
-        pair = data.pair(how.samples, of_data)
-        if len(data.shape) == 3:
-            x, y = (noisy(settings, part, of_noise) for part in pair)
-        else:
-            x, y = pair
-        total += energy_distance(x, y)
-    return total / FLOOR_PAIRS
+    device = next(settings.energy.parameters(), torch.empty(0)).device
+    _, of_noise = generators(how.seed + 8, device)
+    pairs = [data.pair(how.samples, of_data) for _ in range(FLOOR_PAIRS)]
+    return sum(
+        energy_distance(*(noisy(settings, part, of_noise) for part in pair)) for pair in pairs
+    ) / len(pairs)
 
 
 def _likelihood(settings: Settings, x_data: Tensor, how: AIS, on_stage: Stage) -> Figures:
@@ -146,8 +141,7 @@ def _other_points(
     device = next(energy.parameters(), torch.empty(0)).device
     of_sets, of_noise = generators(how.seed + 2, device)
     sets = {**own_sets(data, how.samples, how.widening, of_sets), **others}
-    if len(data.shape) == 3:
-        sets = {name: noisy(settings, x, of_noise) for name, x in sets.items()}
+    sets = {name: noisy(settings, x, of_noise) for name, x in sets.items()}
     return compare_with_sets(energy, data, seen, sets)
 
 

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def noisy(settings: Settings, x: Tensor, generator: torch.Generator) -> Tensor:
-    """Examples (N, ...) on the CPU, with noise from the generator."""
+    """Images (N, ...) on the CPU, with noise from the generator; data of other kinds as it is."""
     sd = settings.data_noise_at(settings.iterations - 1)
-    if not sd:
+    if not sd or len(settings.data.shape) != 3:
         return x
     noise = torch.empty(x.shape, device=generator.device).normal_(generator=generator)
     return x + settings.energy.coordinates.push(sd * noise).cpu()
