@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from benchmarks import agreement, memory
-from benchmarks.contenders import JEM, JEMContender, Missing, load_jem
+from benchmarks.apart import Apart
+from benchmarks.contenders import FLOORS, JEM, JEMContender, Missing, load_jem
 from benchmarks.jem import network
 from benchmarks.timing import milliseconds
 from benchmarks.works import Row, Say, rows_of
@@ -48,22 +50,26 @@ class JEMWorks:
         chains = {name: each.chain() for name, each in self._contenders.items()}
         self.say("checking that all contenders run the same chain on JEM ...")
         agreement.check(chains, CALLS_TO_AGREE, _values())
-        yield self._time("jem-chain", chains)
+        yield self._time("chain", list(chains))
         chains.clear()
-        made = {name: each.iteration() for name, each in self._contenders.items()}
-        iterations = {name: once for name, once in made.items() if once}
-        yield self._time("jem-iteration", iterations)
+        training = [name for name in self._contenders if name not in FLOORS]
+        yield self._time("iteration", training)
         self.say("memory of JEM, a process each ...")
-        peaks = {name: memory.megabytes("jem", name, self.threads) for name in iterations}
+        peaks = {name: memory.megabytes("jem", name, self.threads) for name in training}
         for kind, work in (("first-call", "memory-jem-first-call"), ("jem", "memory-jem")):
             figures = {name: peak[kind] for name, peak in peaks.items() if kind in peak}
             if figures:
                 yield rows_of(work, "megabytes", figures)
 
-    def _time(self, work: str, contenders: Mapping[str, Callable[[], object]]) -> list[Row]:
-        self.say(f"{work} ...")
+    def _time(self, work: str, names: list[str]) -> list[Row]:
+        """Contenders take turns, each in a process of its own."""
+        self.say(f"jem-{work}, a process each ...")
         rounds = QUICK_ROUNDS if self.quick else ROUNDS
-        return rows_of(work, "milliseconds", milliseconds(contenders, 0.0, rounds))
+        with ExitStack() as processes:
+            contenders = {
+                name: processes.enter_context(Apart(work, name, self.threads)) for name in names
+            }
+            return rows_of(f"jem-{work}", "milliseconds", milliseconds(contenders, 0.0, rounds))
 
 
 def _values() -> Callable[[Tensor], Tensor]:

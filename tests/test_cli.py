@@ -169,6 +169,12 @@ def test_recipes_can_be_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> 
     assert "rings2d" in refused(capsys, ["recipes", "--show=nothing"])
 
 
+def test_the_package_runs_as_a_module() -> None:
+    command = [sys.executable, "-m", "coldness", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"coldness {coldness.__version__}\n"
+
+
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     for words in ([], ["--help"]):
         assert main(words) == 0

@@ -26,6 +26,9 @@ JEM = {
     "bare-autocast": "jem_bare_autocast",
     "bare-compiled": "jem_bare_compiled",
 }
+FLOORS = ("bare-autocast", "bare-compiled")
+"""Chains that nobody trains with."""
+
 RIVALS = {"torchebm": "torchebm", "ebm": "ebmkit"}
 """Libraries that may be missing: import name and name."""
 

@@ -11,6 +11,7 @@ from benchmarks import jem
 from benchmarks.contenders import ours
 from benchmarks.jem import SCALE, Images, network
 from benchmarks.toy import Chain, Iteration
+from coldness.allocator import keep_freed_memory
 from coldness.chains import Bank, Source, UniformNoise
 from coldness.energies import ClassifierEnergy
 from coldness.kernels import Langevin
@@ -36,6 +37,7 @@ def _source() -> Source:
 
 
 def chain(compiled: bool = False) -> Chain:
+    keep_freed_memory()  # as training does
     energy, source = _energy(), _source()
     shape_of_data, generator = torch.zeros(jem.BATCH, *jem.SHAPE), torch.Generator().manual_seed(0)
     source.start.prepare(shape_of_data, energy.coordinates, generator)
