@@ -84,12 +84,16 @@ def is_meant(place: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
 
 
 def mean(rows: Sequence[Row], column: str) -> float | None:
-    """Over seeds: infinite where a run or its chains diverged, None where one is missing."""
+    """Over seeds: infinite where a run or its chains diverged, None where one is missing.
+
+    What ends in `_best` was reached before a run diverged, and counts as it is.
+    """
     values = [row.get(column) for row in rows]
     lost = column.replace("energy_distance", "lost_chains")
-    if any(
-        row.get("diverged_at") is not None or (lost != column and row.get(lost)) for row in rows
-    ):
+    diverged = not column.endswith("_best") and any(
+        row.get("diverged_at") is not None for row in rows
+    )
+    if diverged or (lost != column and any(row.get(lost) for row in rows)):
         return math.inf
     there = [value for value in values if value is not None]
     return fmean(there) if there and len(there) == len(values) else None
