@@ -17,6 +17,7 @@ from coldness.cli.doctor import warning_lines
 from coldness.data import EmbeddedRings, KnownDensity, Mixture2D, Rings2D
 from coldness.doctor import combinations, examination, examine, known_scale, too_noisy
 from coldness.doctor.clamp import outside
+from coldness.doctor.combinations import effective_share
 from coldness.doctor.curvature import LIMIT, largest_curvature
 from coldness.doctor.narrowest import LocalScale, narrowest_scale, share_of_copies
 from coldness.doctor.reach import reach
@@ -26,6 +27,7 @@ from coldness.doctor.trial import Trial, fresh_training, run_trial
 from coldness.doctor.updates import cost, duration, numbers, starvation, update_size
 from coldness.energies import Coordinates, Energy, Gaussian
 from coldness.kernels import HMC, GeometricSteps, Langevin
+from coldness.objectives import Contrast
 from coldness.training import Settings
 from coldness.training.recipe import find, packaged, resolve
 from small import same, settings
@@ -386,6 +388,23 @@ def test_combinations_that_are_known_to_go_wrong(words: list[str], causes: list[
     given = settings("mixture2d", *words)
     assert [finding.cause for finding in combinations(given)] == causes
     assert len(list(warning_lines(given))) == len(causes)
+
+
+@pytest.mark.parametrize(("beta", "flagged"), [(0.0, False), (0.6, False), (0.9, True)])
+def test_too_large_a_beta_for_the_dimensions(beta: float, flagged: bool) -> None:
+    given = settings("rings10d-noise", f"--contrast.beta={beta}")
+    assert ("few" in [finding.cause for finding in combinations(given)]) is flagged
+
+
+@pytest.mark.parametrize(("t", "beta"), [(0.7, 0.3), (1.0, 0.2), (1.0, -0.1)])
+def test_the_effective_share_is_that_of_a_gaussian(t: float, beta: float) -> None:
+    dimensions = 6
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(400_000, dimensions, generator=generator, dtype=torch.float64) / math.sqrt(t)
+    u = x.square().sum(1) / 2
+    w = Contrast(variant="no_positive").weights(u[:1], u, beta).w
+    share = float(1 / (w.square().sum() * len(w)))
+    assert share == pytest.approx(effective_share(t, beta, dimensions), rel=0.01)
 
 
 def test_the_scale_of_a_law_is_that_of_its_coordinates() -> None:

@@ -237,6 +237,13 @@ def test_lost_chains_count_as_infinitely_far() -> None:
     assert holds(none, check="within", **asked) is None
 
 
+def test_what_was_reached_before_diverging_counts() -> None:
+    rows = [row(0, None, accuracy_best=0.1), row(2, 1.0, accuracy_best=0.3)]
+    asked = {"check": "rises", "along": "beta"}
+    assert holds(rows, column="accuracy_best", **asked) is True
+    assert holds(rows, column="kl", **asked) is False  # infinite, then 1
+
+
 def test_within_compares_two_columns() -> None:
     rows = [row(0, 2.0, floor=1.0), row(0, 4.0, 1, floor=1.0)]
     assert holds(rows, check="within", column="kl", of="floor", factor=3) is True

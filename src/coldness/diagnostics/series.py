@@ -14,7 +14,8 @@ Of the last 2,000 iterations, or of all where there are fewer:
     d_with_r           of d_t and r_t: above 0 where steep energies carry chains below the data
     loss_variance      of D = U(x+_n) - U(x-_n) over pairs of a batch, for every source
     loss_snr           mean of d over the root of it, for every source
-    weight_ess_median, largest_weight_median, grad_scale_median, starved_share     (weights.py)
+    weight_ess_median, weight_ess_least, largest_weight_median, grad_scale_median,
+    starved_share      what weights leave of negatives and updates (weights.py)
     bank_outside       share of a bank's chains far outside of the data, at the end
 
 Names of further sources end in _1, _2. Correlations and the variance ratio are of r of the first
@@ -133,6 +134,7 @@ def _weights(columns: Columns) -> dict[str, float]:
             continue
         found = weight_health(ess, largest, columns[name])
         figures[f"weight_ess_median{suffix}"] = found.ess
+        figures[f"weight_ess_least{suffix}"] = found.least_ess
         figures[f"largest_weight_median{suffix}"] = found.largest
         figures[f"grad_scale_median{suffix}"] = found.grad_scale
     if figures:

@@ -30,11 +30,12 @@ LEAST_GRAD_SCALE = 0.05
 
 @dataclass(frozen=True)
 class WeightHealth:
-    """Medians over a window, which a few wild batches do not move."""
+    """Medians over a window, which a few wild batches do not move, and the least ESS of all."""
 
     ess: float
     largest: float
     grad_scale: float
+    least_ess: float
 
 
 def weight_health(
@@ -42,7 +43,8 @@ def weight_health(
 ) -> WeightHealth:
     """Of the columns of one contrast (n,)."""
     columns = (weight_ess, largest_weight, grad_scale)
-    return WeightHealth(*(float(np.median(np.asarray(c, np.float64))) for c in columns))
+    medians = (float(np.median(np.asarray(c, np.float64))) for c in columns)
+    return WeightHealth(*medians, least_ess=float(np.min(np.asarray(weight_ess, np.float64))))
 
 
 def starved_share(grad_scales: Sequence[ArrayLike]) -> float:

@@ -77,6 +77,7 @@ TRAINING = {
     "loss_variance": "Variance of the loss over pairs",
     "loss_snr": "Signal to noise of the loss",
     "weight_ess_median": "Effective share of the weights, median",
+    "weight_ess_least": "Effective share of the weights, least",
     "largest_weight_median": "Largest weight, median",
     "grad_scale_median": "Gradient scale, median",
     "starved_share": "Share of starved updates",

@@ -101,6 +101,7 @@ FIGURES = (
     "auroc_logp_svhn",
     "nearest_ratio",
     "weight_ess_median",
+    "weight_ess_least",
     "d_size",
 )
 """Of an evaluation and of the series of a training (diagnostics/series.py), in the table."""
