@@ -128,6 +128,7 @@ def test_two_contrasts_are_starved_together_only() -> None:
 def test_weights_over_a_window() -> None:
     found = weight_health([0.1, 0.2, 0.9], [0.5, 0.1, 0.2], [1.0, 0.0, 0.3])
     assert (found.ess, found.largest, found.grad_scale) == (0.2, 0.2, 0.3)
+    assert found.least_ess == 0.1
     assert starved_share([[LEAST_GRAD_SCALE, 0.04, 1.0, 0.0]]) == 0.5
     assert starved_share([[0.0, 0.0, 1.0], [1.0, 0.0, math.nan]]) == pytest.approx(2 / 3)
 
