@@ -134,6 +134,7 @@ def test_evaluation_draws_with_the_sampler_where_there_is_one() -> None:
         ("DataStart", "adaptation: {target: 0.5}", "adaptation would do nothing"),
         ("DataStart", "weight: 2.0", "weight would do nothing"),
         ("DataStart", "beta: 0.5", "beta would do nothing"),
+        ("DataStart", "conditional: true", "conditional would do nothing"),
         ("{class_path: Bank, init_args: {capacity: 9}}", "steps: 3", "a bank as its start"),
     ],
 )

@@ -235,6 +235,13 @@ def test_in_parts_an_iteration_is_the_same_up_to_rounding() -> None:
         torch.testing.assert_close(a, b)
 
 
+def test_in_parts_no_more_than_asked_for_go_through_the_network() -> None:
+    training, sizes = Training(settings(at_once=5)), []
+    training.energy.net.register_forward_pre_hook(lambda net, x: sizes.append(len(x[0])))
+    training.iterate()
+    assert max(sizes) == 5
+
+
 def test_labels_of_data_and_of_negatives_reach_the_loss() -> None:
     """d is the mean of c (-f_y) over the batch less that of the chains, each of its class."""
     source = Source(DataStart(), Langevin(0.001), steps=0, conditional=True)

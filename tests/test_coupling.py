@@ -77,12 +77,14 @@ SINGLE = {
     "group norm": lambda: net(nn.GroupNorm(2, 4)),
     "instance norm": lambda: net(nn.InstanceNorm2d(4)),
     "attention within": WithinExample,
-    "dropout": lambda: net(nn.Dropout(0.5)),
     "spectral norm": lambda: net(spectral_norm(nn.Conv2d(4, 4, 1))),
     "fixed batch norm": lambda: net(AlwaysEval(4)),
     "mlp": lambda: MLP(12, (8,)),
     "constant": lambda: nn.Sequential(nn.Flatten(), nn.Linear(12, 1).requires_grad_(False)),
 }
+
+
+RANDOM = {"dropout": lambda: net(nn.Dropout(0.5))}
 
 
 @pytest.mark.parametrize("name", COUPLED)
@@ -103,6 +105,15 @@ def test_energies_of_one_example_pass(name: str, coldness: float) -> None:
     check_uncoupled(ScalarEnergy(SINGLE[name](), coldness), images())
 
 
+@pytest.mark.parametrize("coldness", [1.0, 20_000.0])
+def test_energies_that_change_by_chance_are_refused(coldness: float) -> None:
+    torch.manual_seed(0)
+    with pytest.raises(ValueError, match="as with dropout") as refusal:
+        check_uncoupled(ScalarEnergy(RANDOM["dropout"](), coldness), images())
+    assert "\n" not in str(refusal.value)
+    check_uncoupled(ScalarEnergy(net(nn.Dropout(0.0)), coldness), images())
+
+
 def test_composed_energies_and_classifiers_are_looked_into() -> None:
     bad = nn.Sequential(nn.Flatten(), nn.Linear(12, 5), nn.BatchNorm1d(5))
     with pytest.raises(ValueError, match=r"net\.2, BatchNorm1d"):
@@ -117,12 +128,12 @@ def test_composed_energies_and_classifiers_are_looked_into() -> None:
 @pytest.mark.parametrize("name", ["spectral norm", "dropout", "batch norm", "centred"])
 @pytest.mark.parametrize("training", [True, False])
 def test_everything_is_as_it_was_afterwards(name: str, training: bool) -> None:
-    energy = ScalarEnergy({**SINGLE, **COUPLED}[name]()).train(training)
+    energy = ScalarEnergy({**SINGLE, **COUPLED, **RANDOM}[name]()).train(training)
     before, state = copy.deepcopy(energy.state_dict()), torch.get_rng_state()
     try:
         check_uncoupled(energy, images())
     except ValueError:
-        assert name in COUPLED
+        assert name in {**COUPLED, **RANDOM}
     for key, value in energy.state_dict().items():
         assert torch.equal(value, before[key]), key
     assert torch.equal(torch.get_rng_state(), state)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from coldness.evaluation.bank_checks import bank_figures, bank_samples
 from coldness.evaluation.class_samples import by_class, judged
 from coldness.evaluation.classification import BINS, probabilities, refined, reliability
 from coldness.evaluation.features import NoFeatures, as_bytes, feature_network
-from coldness.evaluation.image_checks import check_images
+from coldness.evaluation.image_checks import check_classes, check_images
 from coldness.evaluation.image_sets import image_sets, read_image_set
 from coldness.evaluation.memorisation import nearest
 from coldness.evaluation.noisy import noisy
@@ -369,6 +370,25 @@ def test_evaluation_of_a_classifier_of_images() -> None:
     fewer, _ = evaluate(run(class_samples=0))
     gone = {n for n in figures if n.endswith("_refined")} | {"judge_accuracy", "class_agreement"}
     assert fewer == {name: value for name, value in figures.items() if name not in gone}
+
+
+def test_refined_images_that_are_lost_are_counted() -> None:
+    settings = run(refine_steps=1, class_samples=0)
+    settings.sources[0] = replace(settings.sources[0], kernel=Langevin(1e38))
+    figures, arrays = check_classes(settings, images().test, lambda stage: None)
+    assert figures["accuracy"] == 1.0
+    assert figures["lost_chains_refined"] == len(images().test)
+    assert "accuracy_refined" not in figures
+    assert "reliability_refined_share" not in arrays
+
+
+def test_no_more_than_asked_for_go_through_the_network() -> None:
+    settings, sizes = run(refine_steps=2, class_samples=4, adjusted=True), []
+    settings = replace(settings, at_once=7)
+    settings.energy.net.register_forward_pre_hook(lambda net, x: sizes.append(len(x[0])))
+    figures, _ = evaluate(settings)
+    assert max(sizes) == 7
+    assert 0 < figures["mala_acceptance"] <= 1
 
 
 def test_larger_images_have_quality_of_every_chain(monkeypatch: pytest.MonkeyPatch) -> None:

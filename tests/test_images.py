@@ -120,6 +120,10 @@ def test_a_limit_leaves_test_and_validation_as_they_were() -> None:
     assert torch.equal(small.test, whole.test)
     assert torch.equal(small.validation, whole.validation)
     assert len(ImageData(many(), limit=1000).train) == 54
+    for limit in range(3, 54):
+        counts = torch.bincount(ImageData(many(), limit=limit).train_labels)
+        assert int(counts.sum()) == limit
+        assert int(counts.max() - counts.min()) <= 1
 
 
 def test_batches_are_training_images_with_equal_chances_and_their_labels() -> None:
@@ -577,6 +581,19 @@ def test_damaged_files_are_refused(content: bytes, tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_single_array_is_no_npz(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", GOOD)
+    path = (tmp_path / "x.npy").rename(tmp_path / "x.npz")
+    with pytest.raises(BadImages, match=r"x\.npz is no \.npz file but a single array"):
+        Images(str(path))
+
+
+def test_labels_of_few_bits_do_not_overflow(tmp_path: Path) -> None:
+    labels = np.arange(512, dtype=np.uint8)  # 0 ... 255, twice
+    path = saved(tmp_path, images=pixels(512, 4, 4, 1), labels=labels)
+    assert len(Images(path, held_out=0.5).classes) == 256
+
+
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.95])
 def test_files_cut_short_are_refused(share: float, tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "x.npz", images=pixels(50, 8, 8))
@@ -627,3 +644,12 @@ def test_bad_images_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert line.startswith("coldness: ")
         assert message in line
     assert not run.exists()
+
+
+def test_sets_that_are_not_there_are_refused_before_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--iterations=1", "--evaluation.ood=[unheard-of]", "--out", str(tmp_path / "run")]
+    assert main(["train", "digits-jem", *words]) == 2
+    assert "no known name unheard-of" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

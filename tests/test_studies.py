@@ -244,6 +244,12 @@ def test_what_was_reached_before_diverging_counts() -> None:
     assert holds(rows, column="kl", **asked) is False  # infinite, then 1
 
 
+def test_a_run_that_diverged_is_no_good_by_any_column() -> None:
+    rows = [row(0, None, auroc_logp_svhn=None, weight_ess_least=None)]
+    for column in ("auroc_logp_svhn", "weight_ess_least"):
+        assert holds(rows, check="exceeds", column=column, value=0.1) is False
+
+
 def test_within_compares_two_columns() -> None:
     rows = [row(0, 2.0, floor=1.0), row(0, 4.0, 1, floor=1.0)]
     assert holds(rows, check="within", column="kl", of="floor", factor=3) is True

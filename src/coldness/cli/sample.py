@@ -23,6 +23,7 @@ from coldness.data import Labelled
 from coldness.energies import Conditional
 from coldness.evaluation.likelihood import potential as potential_of
 from coldness.kernels import worth_compiling
+from coldness.parts import at_most, at_once
 from coldness.precision import autocast
 from coldness.schedules import value_at
 from coldness.seeds import generators
@@ -70,17 +71,21 @@ def main(words: list[str]) -> int:
     with stages("sample") as stage:
         stage(f"{given.n} chains of {steps} steps")
         compiled = settings.compile != "never" and worth_compiling(steps)
-        with autocast(settings.precision, x_data.device):
-            chains = source.sample(
-                energy, x_data, given.n, generator, steps=steps, step_scale=scale,
-                compiled=compiled, labels=labels,
-            )  # fmt: skip
-        potential = potential_of(energy, chains.x)
+        with autocast(settings.precision, x_data.device), at_most(settings.at_once):
+            found = [
+                source.sample(
+                    energy, x_data, len(part), generator, steps=steps, step_scale=scale,
+                    compiled=compiled, labels=None if labels is None else labels[part],
+                ).x
+                for part in torch.arange(given.n).split(at_once(x_data.shape[1:]))
+            ]  # fmt: skip
+            x = torch.cat(found)
+            potential = potential_of(energy, x)
     if not bool(potential.isfinite().all()):
         bad = int((~potential.isfinite()).sum())
         raise ValueError(f"{bad} of {given.n} chains left the finite numbers; nothing was written")
     arrays: dict[str, Any] = {
-        "x": settings.data.original(chains.x).numpy(),
+        "x": settings.data.original(x).numpy(),
         "potential": potential.numpy(),
     }
     if labels is not None:

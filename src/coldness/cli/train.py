@@ -27,6 +27,7 @@ from coldness.cli.doctor import print_temperature
 from coldness.cli.words import allow_imports_option, read_recipe
 from coldness.evaluation import evaluate
 from coldness.evaluation.bank_checks import bank_figures
+from coldness.evaluation.ood import read_sets
 from coldness.report import write_report
 from coldness.report.density_answer import likelihood_line
 from coldness.report.training_answer import training_figures
@@ -78,6 +79,7 @@ def train(
     except Exception as error:  # whatever a part raises, it is the settings that do not fit
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise RecipeError(f"these settings do not run: {line}") from error
+    read_sets(settings.evaluation.ood, settings.data)  # refused now, and not after training
     # Nothing has been written so far.
     with folder.locked():
         folder.open(overwrite)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 from torch import Tensor
@@ -90,7 +91,7 @@ def read_npz(
             f"labels of {path} must be in 0 ... {most - 1}, for there are {most} "
             f"{'classes' if names else 'images'}; got {labels[bad[0]]} at index {bad[0]}"
         )
-    names = names or [str(k) for k in range(labels.max() + 1)]
+    names = names or [str(k) for k in range(int(labels.max()) + 1)]
     return Pictures(images, torch.from_numpy(labels.astype(np.int64)), tuple(names))
 
 
@@ -154,7 +155,10 @@ def _pixels(name: str, image: Image.Image) -> Bytes:
 def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     """Those of the arrays that the file holds, the first of which it must."""
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as loaded:
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            if not isinstance(loaded, NpzFile):
+                raise BadImages(f"{path} is no .npz file but a single array")
             if names[0] not in loaded.files:
                 raise BadImages(f"{path} must hold an array {names[0]}, got {loaded.files}")
             return {name: loaded[name] for name in names if name in loaded.files}

@@ -43,8 +43,8 @@ def weight_health(
 ) -> WeightHealth:
     """Of the columns of one contrast (n,)."""
     columns = (weight_ess, largest_weight, grad_scale)
-    medians = (float(np.median(np.asarray(c, np.float64))) for c in columns)
-    return WeightHealth(*medians, least_ess=float(np.min(np.asarray(weight_ess, np.float64))))
+    ess, largest, scale = (float(np.median(np.asarray(c, np.float64))) for c in columns)
+    return WeightHealth(ess, largest, scale, float(np.asarray(weight_ess, np.float64).min()))
 
 
 def starved_share(grad_scales: Sequence[ArrayLike]) -> float:

@@ -96,7 +96,8 @@ def _of_source(settings: Settings, source: Source, where: str) -> Iterator[Findi
     yield from _few(settings, source, where, max(ends, key=lambda end: end[1]))
     if isinstance(source.start, Bank):
         capacity = source.start.capacity
-        draws = n * source.chains_for(settings.batch_size) / capacity
+        chains = source.chains_for(settings.batch_size)
+        draws, fitting = n * chains / capacity, n * chains // 20
         if draws < LEAST_DRAWS:
             yield Finding(
                 "bank",
@@ -104,8 +105,9 @@ def _of_source(settings: Settings, source: Source, where: str) -> Iterator[Findi
                 f"a bank of {capacity} chains, each drawn {draws:.2g} times in {n} iterations",
                 "chains do not persist: most have run no longer than chains from noise",
                 "Tieleman 2008, section 3",
-                f"use a capacity of {max(1, int(capacity * draws / 20))} or less, or more "
-                "iterations",
+                f"use a capacity of {fitting} or less, or more iterations"
+                if fitting >= chains
+                else "use more iterations",
             )
 
 
@@ -123,7 +125,7 @@ def _few(
             where,
             f"beta {beta:.3g} in {dimensions} dimensions",
             f"once the density is learned, {share * chains:.2g} of {chains} negatives would count",
-            "weights exp(-beta U) of a Gaussian's samples; docs/images.md",
+            "weights exp(-beta U) of a Gaussian's samples; docs/gotchas.md",
             f"use beta <= {best:.2g}, or expect an energy that stays flatter than the density",
         )
 

@@ -1,12 +1,12 @@
-"""An energy belongs to one example: networks that couple the examples of a batch are refused.
+"""An energy is a function of one example: networks that couple a batch, or are random, are refused.
 
-    U(x_i) must not change when x_j does, j != i
+    U(x_i) must not change when x_j does, j != i, nor when it is computed again
 
 Batch norm in train mode is the common case. It makes U(x_i) depend on the batch that x_i happens
 to be in, so that exp(-U) is no density; and as chains run in eval mode, on other statistics, the
-loss would weigh another energy than the one that was sampled. Layer norm, group norm and instance
-norm stay within an example and pass. Dropout passes too, for it couples nothing; it makes the
-energies of the loss noisy.
+loss would weigh another energy than the one that was sampled. The same is true of dropout, whose
+random numbers no checkpoint holds. Layer norm, group norm and instance norm stay within an example
+and pass.
 
 References:
     Your Classifier is Secretly an Energy Based Model and You Should Treat It Like One
@@ -27,7 +27,7 @@ OF_SPREAD, OF_SIZE = 1e-3, 1e-5
 
 
 def check_uncoupled(energy: Energy, x: Tensor) -> None:
-    """Raises ValueError, with the reason, where an example's energy depends on its batch.
+    """Raises ValueError, with the reason, where U depends on the batch or on chance.
 
     The energy of each of a few examples must be what it is in a batch of its copies, in train mode,
     where the loss is computed. Where a layer of batch norm is in that mode it is named, whatever
@@ -44,11 +44,11 @@ def check_uncoupled(energy: Energy, x: Tensor) -> None:
     buffers = [(value, value.clone()) for value in energy.buffers()]
     devices = [x.device] if x.is_cuda else []
 
-    def together(batch: Tensor) -> Tensor:
-        """U of a batch: with the same buffers and the same dropout at every call."""
+    def together(batch: Tensor, seed: int = 0) -> Tensor:
+        """U of a batch: with the same buffers at every call, and the same random numbers."""
         for value, before in buffers:
             value.copy_(before)
-        torch.manual_seed(0)
+        torch.manual_seed(seed)
         return energy(batch)
 
     try:
@@ -58,6 +58,7 @@ def check_uncoupled(energy: Energy, x: Tensor) -> None:
                 raise ValueError(_reason(f"its layer {name}, {type(part).__name__},"))
         with torch.no_grad(), torch.random.fork_rng(devices):
             mixed = together(x)
+            again = together(x, seed=1)
             alone = torch.stack([together(one.expand_as(x))[k] for k, one in enumerate(x)])
     finally:
         for part, mode in modes.items():
@@ -65,6 +66,12 @@ def check_uncoupled(energy: Energy, x: Tensor) -> None:
         for value, before in buffers:
             value.copy_(before)
     rounding = OF_SPREAD * (mixed.max() - mixed.min()) + OF_SIZE * mixed.abs().max()
+    by_chance = (mixed - again).abs().max()
+    if bool(by_chance > rounding):
+        raise ValueError(
+            f"this is no energy: a potential changes by {float(by_chance):.3g} when it is computed "
+            "again, as with dropout; set its probability to 0"
+        )
     difference = (mixed - alone).abs().max()
     if bool(difference > rounding):
         change = f"by {float(difference):.3g} with the others of its batch, so the network"

@@ -29,9 +29,10 @@ from torch import Tensor
 from coldness.chains import Source
 from coldness.diagnostics.mixing import mixing
 from coldness.energies import Energy
-from coldness.evaluation.likelihood import parts, potential
+from coldness.evaluation.likelihood import potential
 from coldness.evaluation.samples import energy_distance
 from coldness.kernels import MALA, DualAveraging, Kernel, run
+from coldness.parts import parts
 from coldness.precision import Precision, autocast
 
 TARGET = 0.67
@@ -126,31 +127,40 @@ class ChainChecks:
         return self.onwards(self._begin(starts.to(self.x_data)), steps, lambda step: None)
 
     def adjusted(self, trail: Trail, steps: int) -> tuple[Trail, dict[str, float]]:
-        """Chains carried on by MALA with an adapted step; its figures."""
+        """Chains carried on by MALA with a step adapted on as many as memory holds; its figures."""
         kernel = MALA(self._at_last_step().langevin_step)
+        first, *others = parts(trail.x)
         adapted = run(
-            kernel, self.energy, trail.x, steps=ADAPTATION_STEPS, generator=self.generator,
+            kernel, self.energy, first, steps=ADAPTATION_STEPS, generator=self.generator,
             adaptation=DualAveraging(TARGET),
         )  # fmt: skip
         h = adapted.step_size
-        chains = run(
-            kernel, self.energy, adapted.x, steps=steps, generator=self.generator, step_size=h,
-            compiled=self.compiled,
-        )  # fmt: skip
         assert h is not None
-        figures = {"mala_step": float(h), "mala_acceptance": float(chains.acceptance)}
+        chains = [
+            run(
+                kernel,
+                self.energy,
+                x,
+                steps=count,
+                generator=self.generator,
+                step_size=h,
+                compiled=self.compiled,
+            )
+            for x, count in [(adapted.x, steps)] + [(x, ADAPTATION_STEPS + steps) for x in others]
+        ]
+        acceptance = sum(float(c.acceptance) * len(c.x) for c in chains) / len(trail.x)
         done = trail.steps[-1] + ADAPTATION_STEPS + steps
-        return self._note(trail, chains.x, done), figures
+        figures = {"mala_step": float(h), "mala_acceptance": acceptance}
+        return self._note(trail, torch.cat([c.x for c in chains]), done), figures
 
     def acceptance(self, trail: Trail) -> float:
         """Of the training's own step, at the chains' ends."""
         x = trail.x[:TEST_IMAGES] if trail.x.dim() == 4 else trail.x
-        return float(
-            run(
-                self._at_last_step().adjusted_twin(), self.energy, x, steps=TEST_STEPS,
-                generator=self.generator,
-            ).acceptance
-        )  # fmt: skip
+        kernel, accepted = self._at_last_step().adjusted_twin(), 0.0
+        for part in parts(x):
+            chains = run(kernel, self.energy, part, steps=TEST_STEPS, generator=self.generator)
+            accepted += float(chains.acceptance) * len(part)
+        return accepted / len(x)
 
     def mixing(self, trail: Trail, steps: int) -> dict[str, float]:
         """R-hat and effective share of draws of some chains, carried on for about so many steps."""

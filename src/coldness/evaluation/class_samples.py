@@ -19,7 +19,7 @@ from torch import Tensor
 from coldness.chains import Source
 from coldness.data import Labelled
 from coldness.energies import Conditional
-from coldness.evaluation.likelihood import at_once
+from coldness.parts import at_once
 
 LARGEST_SIDE = 16
 """Of images that are judged."""

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from coldness.chains import Source
 from coldness.energies import ClassifierEnergy
-from coldness.evaluation.likelihood import parts
 from coldness.kernels.run import frozen
+from coldness.parts import parts
 
 BINS = 15
 
@@ -34,7 +34,7 @@ def probabilities(energy: ClassifierEnergy, x: Tensor) -> Tensor:
         torch.no_grad(),
         torch.autocast(own.device.type, enabled=False),
     ):
-        logits = [energy.logits(part.to(own)).double().cpu() for part in parts(x)]
+        logits = [energy.logits(part.to(own)).cpu().double() for part in parts(x)]
     return torch.cat(logits).softmax(1)
 
 

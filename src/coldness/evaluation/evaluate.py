@@ -8,8 +8,9 @@ data is finite; the floor beside these distances is that of two samples of the d
 number: of training points and test points where data is finite. The same examples are told from
 sets of other points by their potential (ood.py).
 
-What is asked of images and of classifiers beside is in image_checks.py. Potentials of images are
-those of images with the noise that training's had in the end: the model has seen no others.
+What is asked of images and of classifiers beside is in image_checks.py. Images carry the noise that
+training's had in the end wherever the model looks at them, for it has seen no others; figures of
+features, nearest training images and log-likelihoods are those of clean images.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from coldness.evaluation.noisy import noisy
 from coldness.evaluation.ood import compare_with_sets, own_sets, read_sets
 from coldness.evaluation.samples import energy_distance, neighbour_share
 from coldness.kernels import worth_compiling
+from coldness.parts import at_most
 from coldness.schedules import value_at
 from coldness.seeds import generators
 
@@ -65,10 +67,20 @@ def evaluate(
         others: sets of points (N, ...) that data is told from, by name, beside evaluation.ood.
         banks: `state_dict` of every source, for samples from a bank of images; may be missing.
     """
+    with at_most(settings.at_once):
+        return _evaluate(settings, on_stage, others or {}, banks)
+
+
+def _evaluate(
+    settings: Settings,
+    on_stage: Stage,
+    others: Mapping[str, Tensor],
+    banks: Sequence[Mapping[str, Any]],
+) -> tuple[Figures, Arrays]:
     how, data = settings.evaluation, settings.data
     device = next(settings.energy.parameters(), torch.empty(0)).device
     of_data, of_chains = generators(how.seed, device)
-    others = {**read_sets(how.ood, data), **(others or {})}
+    others = {**read_sets(how.ood, data), **others}
     figures: Figures = {}
     arrays: Arrays = {}
     if isinstance(data, KnownDensity):

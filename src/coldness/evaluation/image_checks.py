@@ -57,9 +57,13 @@ def check_classes(settings: Settings, x_data: Tensor, on_stage: Callable[[str], 
             on_stage(f"the same after {how.refine_steps} steps")
             with autocast(settings.precision, device):
                 x = refined(energy, source, x, how.refine_steps, generator, scale)
-            after, bins = reliability(probabilities(energy, x), data.test_labels)
-            figures |= {f"{name}_refined": value for name, value in after.items()}
-            arrays |= {k.replace("y_", "y_refined_", 1): values for k, values in bins.items()}
+            lost = int((~x.isfinite().flatten(1).all(1)).sum())
+            if lost:
+                figures["lost_chains_refined"] = lost
+            else:
+                after, bins = reliability(probabilities(energy, x), data.test_labels)
+                figures |= {f"{name}_refined": value for name, value in after.items()}
+                arrays |= {k.replace("y_", "y_refined_", 1): values for k, values in bins.items()}
     if isinstance(energy, Conditional) and how.class_samples:
         on_stage("samples by class")
         of_judge, generator = generators(how.seed + 6, device)

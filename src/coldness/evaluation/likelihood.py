@@ -20,39 +20,29 @@ from torch import Tensor
 from coldness.data import HeldOut, KnownDensity
 from coldness.energies import Energy
 from coldness.evaluation.ais import STANDARD_ERRORS, LogZ
-
-POINTS_AT_ONCE = 20_000
-
-VALUES_AT_ONCE = 2**20
-"""Of points in many dimensions: 341 images of 3 x 32 x 32, of which a layer of a wide network is
-some 200 MB."""
+from coldness.kernels.run import frozen
+from coldness.parts import parts
 
 SCORED = 20_000
 """At most so many points of each part are scored, and are the centres of the kernel estimate."""
 
 
 def potential(energy: Energy, points: Tensor) -> Tensor:
-    """U in float64 on the CPU, (N,); computed as the energy's own numbers are."""
+    """U in float64 on the CPU, (N,); computed as the energy's own numbers are, in eval mode."""
     own: Tensor | None = next(energy.parameters(), None)
     if own is None:  # an analytic energy: its buffers, not those of its coordinates
         buffers = energy.named_buffers()
         own = next((b for name, b in buffers if not name.startswith("coordinates.")), None)
     device = "cpu" if own is None else own.device.type
-    with torch.no_grad(), torch.autocast(device, enabled=False):
+    with (
+        frozen(list(energy.modules())),
+        torch.no_grad(),
+        torch.autocast(device, enabled=False),
+    ):
         pieces = [
-            energy(part if own is None else part.to(own)).double().cpu() for part in parts(points)
+            energy(part if own is None else part.to(own)).cpu().double() for part in parts(points)
         ]
     return torch.cat(pieces)
-
-
-def parts(points: Tensor) -> tuple[Tensor, ...]:
-    """Points (N, ...) in as many parts as networks have memory for."""
-    return points.split(at_once(points.shape[1:]))
-
-
-def at_once(shape: tuple[int, ...]) -> int:
-    """Points of that shape in a part."""
-    return max(1, min(POINTS_AT_ONCE, VALUES_AT_ONCE // max(1, math.prod(shape))))
 
 
 def log_likelihood(u: Tensor, z: LogZ, log_scale: float = 0.0) -> dict[str, float]:

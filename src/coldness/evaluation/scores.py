@@ -19,8 +19,8 @@ from torch import Tensor
 
 from coldness.energies import ClassifierEnergy, Energy
 from coldness.evaluation.classification import probabilities
-from coldness.evaluation.likelihood import parts
 from coldness.kernels.run import frozen, tempered_field
+from coldness.parts import parts
 
 SIGNS = {"maxp": 1, "grad": -1}
 """Of the scores in a ranking that data should lead."""
@@ -42,4 +42,4 @@ def slope(energy: Energy, x: Tensor) -> Tensor:
     field = tempered_field(energy, torch.ones((), device=like.device))
     with frozen(list(energy.modules())), torch.autocast(like.device.type, enabled=False):
         norms = [field(part.to(like))[1].flatten(1).norm(dim=1) for part in parts(x)]
-    return torch.cat(norms).double().cpu()
+    return torch.cat(norms).cpu().double()

@@ -17,7 +17,7 @@ class Batch:
 
     x_data (N, ...), x_model (M, ...) all sources together, and their potentials u_data, u_model.
     labelled: examples (N, ...) drawn apart from x_data and their classes (N,), where a term wants
-    them.
+    them. at_once: examples that may be in memory at a time; null for all.
     """
 
     energy: Energy
@@ -26,6 +26,7 @@ class Batch:
     u_data: Tensor
     u_model: Tensor
     labelled: tuple[Tensor, Tensor] | None = None
+    at_once: int | None = None
 
 
 class Term(ABC):

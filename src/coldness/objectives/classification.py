@@ -23,6 +23,7 @@ from torch.nn.functional import cross_entropy
 
 from coldness.energies.classifier import ClassifierEnergy
 from coldness.objectives.base import Batch, Term
+from coldness.parts import checkpointed
 
 
 @dataclass(frozen=True)
@@ -44,4 +45,5 @@ class CrossEntropy(Term):
         if not isinstance(batch.energy, ClassifierEnergy) or batch.labelled is None:
             raise ValueError("CrossEntropy needs a ClassifierEnergy and data with labels")
         x, labels = batch.labelled
-        return self.weight * cross_entropy(batch.energy.logits(x), labels)
+        logits = checkpointed(batch.energy.logits, batch.at_once, x)
+        return self.weight * cross_entropy(logits, labels)

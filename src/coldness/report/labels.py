@@ -43,6 +43,7 @@ LABELS = {
     "lost_chains_short": "Short-run chains lost to numbers that are not finite",
     "lost_chains_long": "Long-run chains lost to numbers that are not finite",
     "lost_chains_data": "Chains from data lost to numbers that are not finite",
+    "lost_chains_refined": "Refined images lost to numbers that are not finite",
     "lost_chains_mala": "Chains with the Metropolis test lost",
     "u_shift": "Mean U of long-run chains less that of data, in the data's standard deviations",
     "u_drift": "Change of their median U over the second half, in the same",

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from coldness.evaluation import evaluate
+from coldness.evaluation.ood import read_sets
 from coldness.report.training_answer import training_figures
 from coldness.schedules import Schedule
 from coldness.studies.study import FIGURES, Cell
@@ -97,6 +98,7 @@ def _train(
     row |= {**cell.levels, "seed": cell.seed, **dict.fromkeys(FIGURES)}
     row |= {"seconds": 0.0, "seconds_per_iteration": None, "diverged_at": None, "run": cell.name}
     row |= {"detected_at": None, "rollbacks": 0, "actions": ""}
+    read_sets(settings.evaluation.ood, settings.data)  # refused now, and not after training
     training = Training(settings)
     if run.checkpoint.exists():
         training.load_state_dict(load_checkpoint(run.checkpoint))
@@ -124,6 +126,9 @@ def _train(
             row["not_finite"] = ", ".join(bad)
         else:
             run.save_evaluation({**figures, "iterations": n}, arrays)
+    else:
+        reached = training_figures(run.path)
+        row |= {name: value for name, value in reached.items() if name.endswith("_best")}
     row["seconds"] = round(time.perf_counter() - begin, 3)
     return row
 

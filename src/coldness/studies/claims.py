@@ -35,6 +35,11 @@ Verdict = tuple[bool | None, str]
 
 SIGNIFICANT = 0.05
 
+MORE_IS_BETTER = (
+    "accuracy", "acceptance", "auroc", "chain_ess", "class_agreement", "loss_snr", "weight_ess",
+)  # fmt: skip
+"""How columns begin of which a run that diverged has as little as can be, not as much."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -84,7 +89,7 @@ def is_meant(place: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
 
 
 def mean(rows: Sequence[Row], column: str) -> float | None:
-    """Over seeds: infinite where a run or its chains diverged, None where one is missing.
+    """Over seeds: infinitely bad where a run or its chains diverged, None where one is missing.
 
     What ends in `_best` was reached before a run diverged, and counts as it is.
     """
@@ -94,7 +99,7 @@ def mean(rows: Sequence[Row], column: str) -> float | None:
         row.get("diverged_at") is not None for row in rows
     )
     if diverged or (lost != column and any(row.get(lost) for row in rows)):
-        return math.inf
+        return -math.inf if column.startswith(MORE_IS_BETTER) else math.inf
     there = [value for value in values if value is not None]
     return fmean(there) if there and len(there) == len(values) else None
 

@@ -22,7 +22,6 @@ from typing import Any
 import torch
 from lightning_fabric import Fabric
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from coldness.chains.source import repeated
 from coldness.data import Labelled
@@ -30,6 +29,7 @@ from coldness.energies import ClassifierEnergy, Conditional, Coordinates, Energy
 from coldness.kernels import worth_compiling
 from coldness.kernels.run import frozen
 from coldness.objectives import Batch
+from coldness.parts import checkpointed
 from coldness.precision import autocast
 from coldness.schedules import value_at
 from coldness.seeds import generators
@@ -152,8 +152,9 @@ class Training:
             wanted = any(term.wants_labels for term in s.terms)
             labelled = self._labelled() if wanted else None
             batch = Batch(
-                self.energy, x_data, torch.cat(negatives), u_data, torch.cat(u_model), labelled
-            )
+                self.energy, x_data, torch.cat(negatives), u_data, torch.cat(u_model), labelled,
+                s.at_once,
+            )  # fmt: skip
             with self.autocast():
                 of_terms = [term(batch) for term in s.terms]
             figures.update(
@@ -209,17 +210,7 @@ class Training:
 
     def _potentials(self, x: Tensor, labels: Tensor | None) -> Tensor:
         """U of examples and chains, of their classes where there are labels; in parts if asked."""
-        size = self.settings.at_once
-        if size is None or size >= len(x):
-            return self._potential(x, labels)
-        x_parts = x.split(size)
-        y_parts = [None] * len(x_parts) if labels is None else labels.split(size)
-        return torch.cat(
-            [
-                checkpoint(self._potential, *part, use_reentrant=False)
-                for part in zip(x_parts, y_parts, strict=True)
-            ]
-        )
+        return checkpointed(self._potential, self.settings.at_once, x, labels)
 
     def _potential(self, x: Tensor, labels: Tensor | None) -> Tensor:
         if labels is None:
@@ -232,11 +223,11 @@ class Training:
         data, energy = self.settings.data, self.energy
         assert isinstance(data, Labelled)
         assert isinstance(energy, ClassifierEnergy)
-        right = 0
+        right, size = 0, min(EXAMPLES_AT_ONCE, self.settings.at_once or EXAMPLES_AT_ONCE)
         with frozen(list(energy.modules())), torch.no_grad(), self.autocast():
             for x, y in zip(
-                data.validation.split(EXAMPLES_AT_ONCE),
-                data.validation_labels.split(EXAMPLES_AT_ONCE),
+                data.validation.split(size),
+                data.validation_labels.split(size),
                 strict=True,
             ):
                 guess = energy.logits(x.to(self.fabric.device)).argmax(1)

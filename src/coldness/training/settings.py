@@ -257,6 +257,7 @@ def _check_sampler(sampler: Source) -> None:
         "weight": sampler.weight != 1,
         "count": sampler.count is not None,
         "beta": sampler.beta is not None,
+        "conditional": sampler.conditional,
         "a bank as its start": sampler.start.has_state,
     }
     for name, given in useless.items():
