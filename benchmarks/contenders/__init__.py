@@ -20,7 +20,7 @@ TOY = {
 }
 JEM = {
     "coldness": "jem_ours",
-    "coldness-compiled": "jem_ours_compiled",
+    "coldness-eager": "jem_ours_eager",
     "reference-style": "jem_reference_style",
     "ebmkit": "jem_ebmkit",
     "bare-autocast": "jem_bare_autocast",
