@@ -97,7 +97,7 @@ class ImageData(Labelled):
             _check_classes(kept, "validation", f" at validation {validation:g}")
             _check_classes(train, "training", f" at validation {validation:g}")
         if limit is not None and limit < len(train):
-            _, train = _split(train, max(limit, 0) / len(train), generator, max(limit, 0))
+            _, train = _split(train, max(limit, 0) / len(train), generator, exact=True)
             _check_classes(train, "training", f" at limit {limit}")
         self._train, self._test, self._validation = train, test, kept
         self.classes = train.classes
@@ -183,18 +183,19 @@ def _share(share: float, name: str) -> float:
 
 
 def _split(
-    pictures: Pictures, share: float, generator: torch.Generator, total: int | None = None
+    pictures: Pictures, share: float, generator: torch.Generator, exact: bool = False
 ) -> tuple[Pictures, Pictures]:
     """The rest and the share, each in the old order.
 
-    The share is that of every class to the nearest image; where a total is given, so many images in
-    all, with those that are left over in the classes that lost most of one by rounding down.
+    The share is that of every class to the nearest image; where it is to be exact, that of all
+    images, with those that are left over in the classes that lost most of one by rounding down.
     """
     parts = share * torch.bincount(pictures.labels, minlength=len(pictures.classes)).double()
     counts = parts.round().long()
-    if total is not None:
+    if exact:
         counts = parts.floor().long()
-        counts[(parts - counts).argsort(descending=True, stable=True)[: total - counts.sum()]] += 1
+        left = round(share * len(pictures)) - int(counts.sum())
+        counts[(parts - counts).argsort(descending=True, stable=True)[:left]] += 1
     taken = torch.zeros(len(pictures), dtype=torch.bool)
     for k, count in enumerate(counts.tolist()):
         members = (pictures.labels == k).nonzero()[:, 0]
