@@ -16,7 +16,7 @@ from coldness.chains import Bank, Source, UniformNoise
 from coldness.data import ImageData, Pictures
 from coldness.diagnostics import distances as of_distances
 from coldness.diagnostics.distances import distances
-from coldness.energies import ClassifierEnergy
+from coldness.energies import ClassifierEnergy, ScalarEnergy
 from coldness.evaluation import evaluate
 from coldness.evaluation.bank_checks import bank_figures, bank_samples
 from coldness.evaluation.class_samples import by_class, judged
@@ -317,17 +317,42 @@ def test_scores_of_classifiers_of_images() -> None:
     data = images()
     energy = ClassifierEnergy(Rows(50.0))
     sets = {"grey": torch.zeros(50, 1, 6, 6), "same": data.test}
-    figures, arrays = compare_with_sets(energy, data, data.test, sets)
+    scores = ("logp", "maxp", "grad", "typical")
+    figures, arrays = compare_with_sets(energy, data, data.test, data.train, sets)
     for figure in ("auroc", "aupr", "fpr95"):
-        assert {f"{figure}_{s}_grey" for s in ("logp", "maxp", "grad")} <= set(figures)
+        assert {f"{figure}_{s}_grey" for s in scores} <= set(figures)
     assert figures["auroc_maxp_grey"] == 1.0  # grey images are of no class
-    for score in ("logp", "maxp", "grad"):
+    for score in scores:
         assert figures[f"auroc_{score}_same"] == 0.5
     assert len(arrays["u_ood_grey"]) == len(arrays["maxp_ood_grey"]) == 50
-    torch.testing.assert_close(arrays["grad_data"], slope(energy, data.test))
-    steep = slope(energy, sets["grey"])[0] < arrays["grad_data"]  # all of them alike
-    share = 1 - float(steep.double().mean())
-    assert figures["auroc_grad_grey"] == pytest.approx(share)
+    torch.testing.assert_close(arrays["grad_data"], -slope(energy, data.test))
+    flatter = -slope(energy, sets["grey"])[0] < arrays["grad_data"]  # all of them alike
+    assert figures["auroc_grad_grey"] == pytest.approx(float(flatter.double().mean()))
+
+
+class Norm(ScalarEnergy):
+    """U(x) = |x|^2 / 2: that of a standard Gaussian."""
+
+    def __init__(self) -> None:
+        super().__init__(nn.Identity())
+
+    def energy(self, x: Tensor) -> Tensor:
+        return x.flatten(1).square().sum(1) / 2
+
+
+def test_what_is_likelier_than_data_is_not_typical() -> None:
+    """In D dimensions U of a Gaussian has mean D/2 and variance D/2; at its mode U is 0."""
+    d, n = 3 * 8 * 8, 2000
+    x_data, x_train = torch.randn(2, n, 3, 8, 8, generator=generator())
+    sets = {"mode": torch.zeros(100, 3, 8, 8), "wide": 2 * x_data}
+    figures, arrays = compare_with_sets(Norm(), images(8, 3), x_data, x_train, sets)
+    assert figures["auroc_logp_mode"] == 0.0
+    assert figures["auroc_typical_mode"] == figures["auroc_typical_wide"] == 1.0
+    found = arrays["typical_data"]
+    # The mean of |z| is sqrt(2/pi) s for a normal z; that of chi squared is near it for large D.
+    expected = -math.sqrt(2 / math.pi) * math.sqrt(d / 2)
+    assert float(found.mean()) == pytest.approx(expected, rel=0.1)
+    assert float(arrays["typical_ood_mode"][0]) == pytest.approx(-d / 2, rel=0.02)
 
 
 def test_other_images_are_brought_to_the_data(tmp_path: Path) -> None:

@@ -139,9 +139,13 @@ def test_same_generator_same_sets() -> None:
 def compared(factor: float, n: int = 1000) -> dict[str, float]:
     data = Mixture2D()
     sets = own_sets(data, n, 1.5, generator(1))
-    return compare_with_sets(Scaled(data.energy, factor), data, data.sample(n, generator(2)), sets)[
-        0
-    ]
+    return compare_with_sets(
+        Scaled(data.energy, factor),
+        data,
+        data.sample(n, generator(2)),
+        data.sample(n, generator(3)),
+        sets,
+    )[0]
 
 
 def test_the_truth_at_any_temperature_ranks_as_the_truth_does() -> None:
@@ -178,7 +182,7 @@ def test_without_a_known_density_plain_models_stand_in(tmp_path: Path) -> None:
         def energy(self, x: Tensor) -> Tensor:
             return x.square().sum(1) / 2
 
-    figures, arrays = compare_with_sets(Quadratic(), data, data.test, sets)
+    figures, arrays = compare_with_sets(Quadratic(), data, data.test, data.train, sets)
     for name in sets:
         plain = figures[f"auroc_logp_{name}_plain"]
         assert figures[f"auroc_logp_{name}"] == pytest.approx(plain, abs=0.02)

@@ -154,7 +154,8 @@ def _other_points(
     of_sets, of_noise = generators(how.seed + 2, device)
     sets = {**own_sets(data, how.samples, how.widening, of_sets), **others}
     sets = {name: noisy(settings, x, of_noise) for name, x in sets.items()}
-    return compare_with_sets(energy, data, seen, sets)
+    x_train = noisy(settings, data.sample(how.samples, of_sets), of_noise)
+    return compare_with_sets(energy, data, seen, x_train, sets)
 
 
 def _on_grid(settings: Settings, on_stage: Stage) -> tuple[Figures, Arrays]:

@@ -47,7 +47,7 @@ from coldness.data.points import BadPoints, read_points
 from coldness.energies import Energy
 from coldness.evaluation.image_sets import IMAGE_SETS, image_sets, read_image_set
 from coldness.evaluation.likelihood import potential
-from coldness.evaluation.scores import SIGNS, more_scores
+from coldness.evaluation.scores import more_scores
 
 ACCEPTED = 0.95
 """Share of the data that is accepted where the false positive rate is read off."""
@@ -162,19 +162,27 @@ def read_sets(paths: Iterable[str], data: Data) -> dict[str, Tensor]:
 
 
 def compare_with_sets(
-    energy: Energy, data: Data, x_data: Tensor, sets: Mapping[str, Tensor]
+    energy: Energy, data: Data, x_data: Tensor, x_train: Tensor, sets: Mapping[str, Tensor]
 ) -> tuple[dict[str, float], dict[str, Tensor]]:
     """Figures of every set, its potentials u_ood_NAME, and other scores: maxp_data, maxp_ood_NAME.
 
     auroc_logp_NAME, aupr_logp_NAME, fpr95_logp_NAME; the same with _best of the true density, or
-    with _plain of the better plain model by each figure; with _maxp_ and _grad_ by other scores.
+    with _plain of the better plain model by each figure; with _maxp_, _grad_ and _typical_ by other
+    scores.
+
+    Args:
+        energy: the model.
+        data: what it was trained on.
+        x_data: examples (N, ...) that it was not trained on.
+        x_train: examples (M, ...) that it was, or might have been.
+        sets: points (K, ...) that are not data, by name.
     """
     figures: dict[str, float] = {}
     arrays: dict[str, Tensor] = {}
-    u_data = potential(energy, x_data)
+    u_data, u_train = potential(energy, x_data), potential(energy, x_train)
     beside, scores = _scores_beside(data)
     inside = [score(x_data) for score in scores]
-    more = more_scores(energy, x_data)
+    more = more_scores(energy, x_data, u_data, u_train)
     arrays |= {f"{score}_data": torch.from_numpy(values) for score, values in more.items()}
     for name, x in sets.items():
         u = potential(energy, x)
@@ -185,9 +193,9 @@ def compare_with_sets(
         for figure in of_model if others else ():
             best = min if figure == "fpr95" else max
             figures[f"{figure}_logp_{name}_{beside}"] = best(other[figure] for other in others)
-        for score, values in more_scores(energy, x).items():
+        for score, values in more_scores(energy, x, u, u_train).items():
             arrays[f"{score}_ood_{name}"] = torch.from_numpy(values)
-            found = separation(SIGNS[score] * more[score], SIGNS[score] * values)
+            found = separation(more[score], values)
             figures |= {f"{figure}_{score}_{name}": value for figure, value in found.items()}
     return figures, arrays
 

@@ -1,13 +1,18 @@
-"""What tells data from what is not data, beside log p.
+"""What tells data from what is not data, beside log p: scores that are higher for data.
 
-    maxp    max_y p(y|x) of a classifier, higher for data
-    grad    |d log p(x) / dx| of images, lower for data: where it has its mass, the density is flat,
-            and a point that is likely by chance alone stands on a slope ("approximate mass")
+    maxp       max_y p(y|x) of a classifier
+    grad       -|d log p(x) / dx| of images: where it has its mass, the density is flat, and a point
+               that is likely by chance alone stands on a slope ("approximate mass")
+    typical    -|U(x) - <U>| of images, with the mean <U> over training examples: in many dimensions
+               nearly all samples of a density have nearly the same log p, so that what is far
+               likelier than data is no more data than what is far less likely
 
 References:
     A Baseline for Detecting Misclassified and Out-of-Distribution Examples in Neural Networks
     (Hendrycks, Gimpel, 2017), section 2.
     Your Classifier is Secretly an Energy Based Model (Grathwohl et al., 2020), section 5.3.
+    Detecting Out-of-Distribution Inputs to Deep Generative Models Using Typicality (Nalisnick et
+    al., 2019), section 3.2, with one example at a time.
 """
 
 from __future__ import annotations
@@ -22,17 +27,24 @@ from coldness.evaluation.classification import probabilities
 from coldness.kernels.run import frozen, tempered_field
 from coldness.parts import parts
 
-SIGNS = {"maxp": 1, "grad": -1}
-"""Of the scores in a ranking that data should lead."""
 
+def more_scores(
+    energy: Energy, x: Tensor, u: Tensor, u_train: Tensor
+) -> dict[str, NDArray[np.float64]]:
+    """Those that there are for this energy and these points, (N,) each.
 
-def more_scores(energy: Energy, x: Tensor) -> dict[str, NDArray[np.float64]]:
-    """Those that there are for this energy and these points (N, ...)."""
+    Args:
+        energy: the model.
+        x: points (N, ...).
+        u: their potentials (N,).
+        u_train: potentials of training examples.
+    """
     found: dict[str, NDArray[np.float64]] = {}
     if isinstance(energy, ClassifierEnergy):
         found["maxp"] = probabilities(energy, x).max(1).values.numpy()
     if x.dim() == 4:
-        found["grad"] = slope(energy, x).numpy()
+        found["grad"] = -slope(energy, x).numpy()
+        found["typical"] = -(u - u_train.mean()).abs().numpy()
     return found
 
 

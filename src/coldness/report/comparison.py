@@ -70,12 +70,18 @@ FIGURES = (
     Figure("lowest_auroc", "AUROC, hardest set", _high, 0.005),
     Figure("lowest_auroc_maxp", "AUROC of class probability, hardest set", _high, 0.005),
     Figure("lowest_auroc_grad", "AUROC of gradient norm, hardest set", _high, 0.005),
+    Figure("lowest_auroc_typical", "AUROC of typicality, hardest set", _high, 0.005),
     Figure("seconds", "seconds of training", _low),
 )
 """Tolerances: 0.02 of neighbours is two standard errors of 4000 samples, 0.05 of a shift three. The
 others are too small to choose by."""
 
-LOWEST = {"lowest_auroc": "logp", "lowest_auroc_maxp": "maxp", "lowest_auroc_grad": "grad"}
+LOWEST = {
+    "lowest_auroc": "logp",
+    "lowest_auroc_maxp": "maxp",
+    "lowest_auroc_grad": "grad",
+    "lowest_auroc_typical": "typical",
+}
 
 VARIES = 0.02
 """Share of itself: FIDs, and Inception Scores, that differ by less are not told apart."""

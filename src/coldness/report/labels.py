@@ -98,7 +98,12 @@ TRAINING = {
 }
 
 OTHERS = {"auroc": "AUROC", "aupr": "AUPR", "fpr95": "FPR95"}
-SCORES = {"logp": "log p", "maxp": "the largest class probability", "grad": "the gradient norm"}
+SCORES = {
+    "logp": "log p",
+    "maxp": "the largest class probability",
+    "grad": "the gradient norm",
+    "typical": "typicality",
+}
 BESIDE = {"_best": ", the true density", "_plain": ", the better of two plain models"}
 
 

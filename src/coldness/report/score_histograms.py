@@ -93,6 +93,14 @@ SCORES = (
         "left of it.",
         "\u2212|gradient|: spreads of the data above its median",
     ),
+    Score(
+        "typical",
+        "typical",
+        "Typicality",
+        "Minus the distance of U from its mean over training examples: what is far likelier than "
+        "data is not data either. A set that the model knows from data lies to the left of it.",
+        "\u2212|U \u2212 mean|: spreads of the data above its median",
+    ),
 )
 
 
