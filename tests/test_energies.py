@@ -312,6 +312,43 @@ def test_images_have_diagonal_coordinates() -> None:
     torch.testing.assert_close(at.unwhiten(y), x)
 
 
+def test_images_are_whitened_as_images() -> None:
+    """Among all y with unit covariance, those of the symmetric root correlate most with x."""
+    mixing = torch.eye(12, dtype=torch.float64) + 0.3 * normal(12, 12)
+    x = (normal(400, 12) @ mixing + 2).reshape(400, 3, 2, 2)
+    at = Coordinates.estimate(x, "full")
+    y = at.whiten(x)
+    assert y.shape == x.shape
+    torch.testing.assert_close(torch.cov(y.flatten(1).T), torch.eye(12, dtype=torch.float64))
+    torch.testing.assert_close(at.unwhiten(y), x)
+    torch.testing.assert_close(at.scale, at.scale.T)
+    root = torch.linalg.cholesky(torch.cov(x.flatten(1).T))
+    other = torch.linalg.solve_triangular(
+        root, x.flatten(1).T - at.location.reshape(-1, 1), upper=False
+    )
+
+    def overlap(whitened: Tensor) -> float:
+        return float((whitened * (x - at.location).flatten(1)).mean())
+
+    assert overlap(y.flatten(1)) > overlap(other.T)
+
+
+def test_full_coordinates_keep_their_precision_under_autocast() -> None:
+    at = Coordinates.estimate(normal(100, 1, 2, 2).float(), "full")
+    x = normal(5, 1, 2, 2).float()
+    with torch.autocast("cpu", torch.bfloat16):
+        moved = [f(x) for f in (at.whiten, at.unwhiten, at.push, at.pull)]
+    plain = [f(x) for f in (at.whiten, at.unwhiten, at.push, at.pull)]
+    assert all(torch.equal(a, b) for a, b in zip(moved, plain, strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_log_det_is_the_volume_of_a_unit_of_the_coordinates(kind: str) -> None:
+    at = coordinates(kind, 3)
+    volume = float(torch.linalg.slogdet(matrix(at, 3)).logabsdet)
+    assert at.log_det == pytest.approx(volume, abs=1e-12)
+
+
 def test_coordinates_that_cannot_be_estimated_raise() -> None:
     x = normal(50, 3)
     x[:, 1] = 2.0
@@ -319,8 +356,8 @@ def test_coordinates_that_cannot_be_estimated_raise() -> None:
         Coordinates.estimate(x, "diagonal")
     with pytest.raises(ValueError, match="singular"):
         Coordinates.estimate(x, "full")
-    with pytest.raises(ValueError, match="vectors"):
-        Coordinates.estimate(normal(50, 1, 2, 2), "full")
+    with pytest.raises(ValueError, match="singular"):  # fewer examples than dimensions
+        Coordinates.estimate(normal(10, 1, 4, 4), "full")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -187,11 +187,7 @@ class Path(nn.Module):
 
     def log_z0(self, dimension: int) -> float:
         """Of the Gaussian, in the coordinates of x."""
-        scale = self.at.scale.double()
-        if self.at.kind == "full":
-            scale = scale.diagonal()
-        log_det = float(scale.log().sum())
-        return dimension * (math.log(2 * math.pi) / 2 + math.log(self.std)) + log_det
+        return dimension * (math.log(2 * math.pi) / 2 + math.log(self.std)) + self.at.log_det
 
 
 def log_z(
@@ -214,7 +210,8 @@ def log_z(
     """
     how = how or AIS()
     shape, dimension = x_data.shape[1:], x_data[0].numel()
-    at = _coordinates(x_data)
+    own = energy.coordinates
+    at = own if own.kind == "full" else _coordinates(x_data)
     path = Path(energy, at, how.reference_std)
     if compiled is None:
         compiled = worth_compiling(2 * how.levels * how.kernel.gradients_per_step)
