@@ -12,7 +12,7 @@ from torch.nn.functional import conv2d, leaky_relu
 from coldness.energies import ScalarEnergy
 from coldness.kernels import Langevin, run
 from coldness.nets import MLP, ConvNet, NonLocalNet, WideResNet
-from coldness.nets.base import Convolutional
+from coldness.nets.base import Convolutional, MeanOverPositions
 from coldness.nets.non_local import NonLocal
 from laws import field_of, generator, normal
 
@@ -115,6 +115,16 @@ def test_the_reference_wide_resnet_has_its_size() -> None:
 
 
 # What blocks compute
+
+
+def test_the_mean_over_positions_and_its_gradient_keep_the_order_of_channels() -> None:
+    x = normal(2, 8, 4, 6).contiguous(memory_format=torch.channels_last).requires_grad_()
+    y = MeanOverPositions()(x)
+    torch.testing.assert_close(y, x.mean((2, 3), keepdim=True))
+    weights = normal(2, 8, 1, 1)
+    (gradient,) = torch.autograd.grad((weights * y).sum(), x)
+    torch.testing.assert_close(gradient, weights.expand(x.shape) / 24)
+    assert gradient.is_contiguous(memory_format=torch.channels_last)
 
 
 def test_a_new_non_local_block_is_the_identity() -> None:

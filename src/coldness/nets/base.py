@@ -63,6 +63,18 @@ class Convolutional(nn.Module, ABC):
             return self.head(features.to(next(self.head.parameters()).dtype)).flatten(1)
 
 
+class MeanOverPositions(nn.Module):
+    """(B, C, H, W) to (B, C, 1, 1).
+
+    Positions are averaged as rows of channels, the order in which they lie in memory, so that the
+    gradient comes back in that order too. That of `AdaptiveAvgPool2d` does not, and the activation
+    before it then takes twenty times as long backwards: 2% of a Langevin step of WRN-10-2.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.permute(0, 2, 3, 1).flatten(1, 2).mean(1)[:, :, None, None]
+
+
 def activation(name: Activation, slope: float, inplace: bool = False) -> nn.Module:
     """The layer of that name.
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from coldness.nets.base import Activation, Convolutional, activation
+from coldness.nets.base import Activation, Convolutional, MeanOverPositions, activation
 
 
 class WideResNet(Convolutional):
@@ -63,7 +63,7 @@ class WideResNet(Convolutional):
                 body.append(Residual(channels, wider, stride, self.activation, self.slope))
                 channels = wider
         body.append(activation(self.activation, self.slope, inplace=True))
-        head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, outputs))
+        head = nn.Sequential(MeanOverPositions(), nn.Flatten(), nn.Linear(channels, outputs))
         return nn.Sequential(*body), head
 
 
