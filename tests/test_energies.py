@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import pickle
 
 import pytest
 import torch
@@ -358,6 +359,8 @@ def test_coordinates_that_cannot_be_estimated_raise() -> None:
         Coordinates.estimate(x, "full")
     with pytest.raises(ValueError, match="singular"):  # fewer examples than dimensions
         Coordinates.estimate(normal(10, 1, 4, 4), "full")
+    with pytest.raises(ValueError, match="5000 dimensions"):
+        Coordinates.estimate(normal(10, 5000), "full")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -372,6 +375,7 @@ def test_coordinates_are_saved_with_the_energy(kind: str) -> None:
     x = normal(4, 2)
     assert torch.equal(loaded(x), saved(x))
     assert torch.equal(loaded.coordinates.push(x), saved.coordinates.push(x))
+    assert torch.equal(pickle.loads(pickle.dumps(loaded))(x), saved(x))
 
 
 def test_the_network_of_the_anatomy_paper_has_10593_parameters() -> None:

@@ -35,8 +35,11 @@ from torch import Tensor, nn
 
 Kind = Literal["none", "diagonal", "full"]
 
-SINGULAR = 1e-12
-"""Share of the largest variance: no direction of data is that narrow beside another."""
+SINGULAR = 1e-10
+"""Share of the largest variance: standard deviations of 1 to 1e-5 are what float32 can undo."""
+
+LARGEST_FULL = 4096
+"""Dimensions: of that many the roots of the covariance take a minute on a core."""
 
 ROWS_AT_ONCE = 4096
 
@@ -66,7 +69,7 @@ class Coordinates(nn.Module):
         self.register_buffer("scale", torch.ones(()) if scale is None else scale)
         self.register_buffer("inverse", torch.empty(0), persistent=False)
         self._invert()
-        self.register_load_state_dict_post_hook(lambda module, _: module._invert())
+        self.register_load_state_dict_post_hook(_after_loading)
 
     @classmethod
     def estimate(cls, x: Tensor, kind: Kind) -> Coordinates:
@@ -81,6 +84,11 @@ class Coordinates(nn.Module):
                 raise ValueError(f"dimension {flat} of the data is constant: no scale to divide by")
             return cls(kind, location, scale)
         centred = (x - location).flatten(1)
+        if centred.shape[1] > LARGEST_FULL:
+            raise ValueError(
+                f"full coordinates of {centred.shape[1]} dimensions take a matrix of as many rows; "
+                f"up to {LARGEST_FULL} are possible: use diagonal"
+            )
         covariance = sum(
             (part.T.double() @ part.double() for part in centred.split(ROWS_AT_ONCE)),
             start=torch.zeros((), dtype=torch.float64, device=x.device),
@@ -139,6 +147,10 @@ class Coordinates(nn.Module):
 
     def extra_repr(self) -> str:
         return self.kind
+
+
+def _after_loading(coordinates: Coordinates, keys: object) -> None:
+    coordinates._invert()
 
 
 def _times(v: Tensor, matrix: Tensor) -> Tensor:

@@ -99,6 +99,8 @@ FIGURES = (
     "kid_effnet_bank",
     "kid_effnet_floor",
     "auroc_logp_svhn",
+    "auroc_grad_svhn",
+    "auroc_typical_svhn",
     "nearest_ratio",
     "weight_ess_median",
     "weight_ess_least",

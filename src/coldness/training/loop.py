@@ -40,8 +40,9 @@ from coldness.training.remedies import Relief
 from coldness.training.settings import Settings
 
 EXAMPLES_FOR_COORDINATES = 20_000
-VALUES_FOR_COORDINATES = 2**24
-"""At most so many examples, and of large ones so many values, tell the coordinates."""
+VALUES_FOR_COORDINATES = {"none": 2**24, "diagonal": 2**24, "full": 2**26}
+"""At most so many examples, and of large ones so many values, tell the coordinates. A covariance
+needs several examples a dimension: 20,000 are six and a half of 32 x 32 pixels."""
 
 EXAMPLES_AT_ONCE = 500
 """Of the validation part."""
@@ -70,7 +71,8 @@ class Training:
         self.data_generator, self.chain_generator = generators(settings.seed, fabric.device)
         self.energy = settings.energy
         values = math.prod(settings.data.shape)
-        examples = min(EXAMPLES_FOR_COORDINATES, max(1, VALUES_FOR_COORDINATES // values))
+        most = VALUES_FOR_COORDINATES[settings.preconditioner] // values
+        examples = min(EXAMPLES_FOR_COORDINATES, max(1, most))
         x_data = settings.data.sample(examples, self.data_generator)
         if settings.preconditioner != "none" and any(
             isinstance(part, Energy) and part is not self.energy for part in self.energy.modules()
