@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from coldness.energies import Coordinates, Gaussian, ScalarEnergy
+from coldness.energies import ClassifierEnergy, Coordinates, Energy, Gaussian, ScalarEnergy
 from coldness.kernels import (
     HMC,
     MALA,
@@ -301,9 +301,46 @@ def test_the_potentials_own_coordinates_are_used_unless_others_are_given() -> No
 
     plain = end(None)
     energy.coordinates = coordinates("full")
-    assert torch.equal(end(None), end(coordinates("full")))
+    torch.testing.assert_close(end(None), end(coordinates("full")))  # moves in y, and in x
     assert not torch.allclose(end(None), end(Coordinates()))
     assert not torch.allclose(end(None), plain)
+
+
+@every_kernel
+@pytest.mark.parametrize("kind", ["scalar", "classifier", "class"])
+def test_chains_in_full_coordinates_are_those_in_x(kernel: Kernel, kind: str) -> None:
+    """Moves in y, and L at both ends, against moves in x with L at every step."""
+    energy: Energy = network()
+    if kind != "scalar":
+        torch.manual_seed(1)
+        net = nn.Sequential(nn.Linear(2, 8), nn.SiLU(), nn.Linear(8, 3))
+        energy = ClassifierEnergy(net, coldness=3.0).double()
+    energy.coordinates = coordinates("full")
+    if kind == "class":
+        assert isinstance(energy, ClassifierEnergy)
+        energy = energy.given(torch.tensor([0, 1, 2, 0, 1]))
+    at, x0 = energy.coordinates, normal(5, 2, seed=2)
+    found = run(kernel, energy, x0, steps=7, generator=generator(), tempering=0.7, trace=True)
+    plain = run(
+        kernel, lambda x: energy(x), x0, steps=7, generator=generator(), tempering=0.7,
+        trace=True, coordinates=at,
+    )  # fmt: skip
+    torch.testing.assert_close(found.x, plain.x)
+    torch.testing.assert_close(found.potentials, plain.potentials)
+    torch.testing.assert_close(found.acceptance, plain.acceptance)
+    once = run(kernel, energy, x0, steps=1, generator=generator())
+    by_y = at.pull(field_of(energy)(x0)[1]).norm(dim=1).mean()
+    if kernel == KERNELS[0]:  # others look at the gradient at the proposal
+        torch.testing.assert_close(once.gradient_norm, by_y)
+
+
+def test_in_full_coordinates_pixels_are_clamped_and_not_coordinates() -> None:
+    energy = network()
+    energy.coordinates = coordinates("full")
+    kernel = Langevin(0.5, clamp=(-0.2, 0.1))
+    x = run(kernel, energy, normal(50, 2), steps=3, generator=generator()).x
+    assert float(x.min()) == -0.2
+    assert float(x.max()) == 0.1
 
 
 # Adaptation

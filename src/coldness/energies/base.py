@@ -41,6 +41,21 @@ class Energy(nn.Module, ABC):
     def energy(self, x: Tensor) -> Tensor:
         """E(x), shape (B,)."""
 
+    def energy_at(self, y: Tensor) -> Tensor:
+        """E as a function of the coordinates y; what looks at y anyway need not go through x."""
+        return self.energy(self.coordinates.unwhiten(y))
+
+    @property
+    def white(self) -> White:
+        """U as a function of the coordinates: the same object every time, so that what is compiled
+        for it lasts."""
+        known: White | None = self.__dict__.get("_white")
+        if known is None:
+            known = White(self)
+            # Not as a submodule: it holds this energy, and modules must not hold each other.
+            self.__dict__["_white"] = known
+        return known
+
     def forward(self, x: Tensor) -> Tensor:
         """U(x) = c E(x), shape (B,)."""
         return self.coldness * self.energy(x)
@@ -57,6 +72,21 @@ class Energy(nn.Module, ABC):
         0 where nothing but the data's dimension says so.
         """
         return 0.0
+
+
+class White(nn.Module):
+    """y -> U(m + L y) of an energy.
+
+    Args:
+        energy: whose potential it is, in whose coordinates.
+    """
+
+    def __init__(self, energy: Energy) -> None:
+        super().__init__()
+        self.energy = energy
+
+    def forward(self, y: Tensor) -> Tensor:
+        return self.energy.coldness * self.energy.energy_at(y)
 
 
 class Conditional(Energy):

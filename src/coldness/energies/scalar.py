@@ -38,8 +38,10 @@ class ScalarEnergy(Energy):
         self.reference_std = reference_std
 
     def energy(self, x: Tensor) -> Tensor:
-        y = self.coordinates.whiten(x)
-        energy = self.net(y).reshape(len(x)).to(x.dtype)
+        return self.energy_at(self.coordinates.whiten(x))
+
+    def energy_at(self, y: Tensor) -> Tensor:
+        energy = self.net(y).reshape(len(y)).to(y.dtype)
         if self.reference_std is None:
             return energy
         reference = y.flatten(1).square().sum(1) / (2 * self.reference_std**2)
