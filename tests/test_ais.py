@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from coldness.data import Rings10D
-from coldness.energies import Energy, Gaussian, GaussianMixture
+from coldness.energies import Coordinates, Energy, Gaussian, GaussianMixture
 from coldness.evaluation.ais import AIS, LogZ, NotFinite, _bracket, log_z
 from coldness.evaluation.likelihood import divergence, log_likelihood, of_known, potential
 from coldness.kernels import HMC, MALA, Langevin
+from coldness.parts import at_most
 from laws import assert_mean, generator, normal
 
 TEN = 10
@@ -94,6 +95,35 @@ def test_mass_that_neither_data_nor_the_gaussian_reaches_is_not_seen() -> None:
     z = log_z(energy, 0.5 * normal(2000, 2), generator(), AIS(chains=256, levels=50))
     assert z.tight
     assert z.estimate == pytest.approx(math.log(0.2), abs=0.05)
+
+
+def test_full_coordinates_of_an_energy_are_those_of_its_path() -> None:
+    """An image whose directions differ a thousandfold, which standard deviations do not show."""
+    turn = torch.linalg.qr(normal(12, 12, seed=4)).Q
+    covariance = turn @ torch.logspace(-4, 2, 12, dtype=torch.float64).diag() @ turn.T
+    flat = Gaussian([0.5] * 12, covariance.tolist())
+    x = (flat.mean + normal(4000, 12) @ flat.factor.T).reshape(4000, 3, 2, 2)
+    energy, how = Reshaped(flat), AIS(chains=256, levels=100)
+    energy.coordinates = Coordinates.estimate(x, "full")
+    z = log_z(energy, x, generator(), how)
+    assert z.tight
+    assert z.low <= flat.log_z <= z.high
+
+
+def test_no_more_chains_at_once_than_asked_for() -> None:
+    seen = set()
+
+    class Watched(Reshaped):
+        def energy(self, x: Tensor) -> Tensor:
+            seen.add(len(x))
+            return super().energy(x)
+
+    energy = Gaussian([0.0, 0.0, 0.0], torch.eye(3).tolist())
+    with at_most(100):
+        z = log_z(Watched(energy), normal(500, 3), generator(), AIS(chains=250, levels=30))
+    assert seen == {50, 100}
+    assert len(z.log_w_forward) == len(z.log_w_reverse) == 250
+    assert z.low <= energy.log_z <= z.high
 
 
 def test_a_dimension_in_which_data_is_constant_is_no_obstacle() -> None:

@@ -18,8 +18,9 @@ not, the two sides disagree and the bracket is wide. Mass that neither reaches, 
 from all data, is missing from both, and the bracket is narrow around log Z of the rest: whoever
 reads it must also ask where long chains end (report/density_answer.py does).
 
-m and L are the data's mean and the Cholesky factor of its covariance (its standard deviations where
-there are many dimensions or the covariance is singular). Levels and step sizes are found by a
+m and L are the model's own coordinates where these are full, and else the data's mean and the root
+of its covariance (its standard deviations where there are many dimensions or the covariance is
+singular). Levels and step sizes are found by a
 pilot: each level is as far from the next as changes D by the same share of a nat, and steps follow
 a target acceptance. The chains that count then use them as they are, so that E w is exact.
 
@@ -47,11 +48,15 @@ from coldness.kernels import HMC, Kernel, run, worth_compiling
 from coldness.kernels.base import Field, State
 from coldness.kernels.compilation import compiled_for
 from coldness.kernels.run import frozen, tempered_field
+from coldness.parts import at_once, parts
 
 FULL_DIMENSIONS = 200
 """Up to so many, the data's whole covariance is used."""
 
 PILOT_CHAINS = 128
+FEWEST_PILOTS = 16
+"""Chains of the pilot: as many as may be in memory at a time, but no fewer than tell a spread."""
+
 PILOT_LEVELS = 2
 """So many times the levels of the path, at most."""
 
@@ -163,12 +168,14 @@ class Path(nn.Module):
         """y -> (V_b, dV_b)."""
 
         def potential(y: Tensor) -> Tensor:
-            return (1 - b) * self.reference(y) + b * self.energy(self.at.unwhiten(y))
+            return (1 - b) * self.reference(y) + b * self.at_model(y)
 
         return tempered_field(potential, b.new_ones(()))
 
     def at_model(self, y: Tensor) -> Tensor:
         """V_1, (B,)."""
+        if self.at is self.energy.coordinates:
+            return self.energy.white(y)
         return self.energy(self.at.unwhiten(y))
 
     def difference(self, state: State, b: Tensor) -> Tensor:
@@ -225,18 +232,26 @@ def log_z(
     modules = list(energy.modules())
     with frozen(modules), torch.no_grad():
         on_stage("log Z: finding levels and steps")
-        b, h = _pilot(path, how, normal(PILOT_CHAINS), generator)
+        pilots = min(PILOT_CHAINS, max(FEWEST_PILOTS, at_once(tuple(shape))))
+        b, h = _pilot(path, how, normal(pilots), generator)
         on_stage("log Z: from the Gaussian to the model")
-        forward = _anneal(path, how.kernel, normal(how.chains), b, h, generator, compiled)
+        forward = torch.cat(
+            [
+                _anneal(path, how.kernel, y, b, h, generator, compiled)
+                for y in parts(normal(how.chains))
+            ]
+        )
         on_stage("log Z: from the data to the Gaussian")
         pick = torch.randint(len(x_data), (how.chains,), generator=generator, device=x_data.device)
-        y = at.whiten(x_data[pick])
-        settled = run(
-            how.kernel, path.at_model, y, steps=how.settling, generator=generator,
-            step_size=float(h[-1]), compiled=False,
-        )  # fmt: skip
-        y = settled.x
-        reverse = _anneal(path, how.kernel, y, b.flip(0), h.flip(0), generator, compiled)
+        weights = []
+        for y in parts(at.whiten(x_data[pick])):
+            settled = run(
+                how.kernel, path.at_model, y, steps=how.settling, generator=generator,
+                step_size=float(h[-1]), compiled=False,
+            )  # fmt: skip
+            down = b.flip(0), h.flip(0)
+            weights.append(_anneal(path, how.kernel, settled.x, *down, generator, compiled))
+        reverse = torch.cat(weights)
     if not bool(forward.isfinite().all() & reverse.isfinite().all()):
         raise NotFinite("chains of AIS met numbers that are not finite")
     return _bracket(forward, reverse, path.log_z0(dimension))
