@@ -87,6 +87,11 @@ class Bank(Start):
         return self.initial.from_noise
 
     def prepare(self, x_data: Tensor, at: Coordinates, generator: torch.Generator) -> None:
+        if self.storage == "uint8" and at.kind == "full":
+            raise ValueError(
+                "a bank of bytes rounds more than the narrowest directions of full coordinates "
+                "bear: storage float32"
+            )
         low, high = x_data.amin(0), x_data.amax(0)
         self._middle, self._reach = (low + high) / 2, FAR * (high - low).max() / 2
         self._range = torch.stack([low.min(), high.max()])

@@ -72,7 +72,7 @@ class UniformNoise(Start):
 
 @dataclass(frozen=True)
 class LikeData(Start):
-    """Normal noise with the means and scales of the data, each dimension by itself.
+    """Normal noise with the means and scales of the data, each of the coordinates by itself.
 
     They are those of the batch that chains are drawn for: nothing has to be known beforehand.
 
@@ -90,4 +90,5 @@ class LikeData(Start):
         self, count: int, x_data: Tensor, at: Coordinates, generator: torch.Generator
     ) -> Tensor:
         noise = x_data.new_empty((count, *x_data.shape[1:])).normal_(generator=generator)
-        return x_data.mean(0) + noise * (self.width * x_data.std(0))
+        y = at.whiten(x_data)
+        return at.unwhiten(y.mean(0) + noise * (self.width * y.std(0)))

@@ -104,7 +104,7 @@ class ImageData(Labelled):
         self.train_labels, self.test_labels = train.labels, test.labels
         self.validation_labels = kept.labels
         self.augmentation, self.dequantise = augmentation, dequantise
-        self._half = (levels if dequantise else levels - 1) / 2
+        self.levels, self._half = levels, (levels if dequantise else levels - 1) / 2
         self.log_scale = math.prod(self.shape) * math.log(self._half)
         self.box = MARGIN
         if augmentation is not None:  # refuses now what it cannot do
@@ -148,7 +148,7 @@ class ImageData(Labelled):
         images = drawn.images
         if self.augmentation is not None:
             images = self.augmentation(images, generator)
-        return self._shown(images, generator), drawn.labels
+        return self.shown(images, generator), drawn.labels
 
     def reference(self, count: int, generator: torch.Generator) -> Tensor:
         return self._drawn_from(self._test, count, generator)
@@ -161,10 +161,10 @@ class ImageData(Labelled):
         """Without repetition, no more than the training and the test part have."""
         count = min(count, len(self._train), len(self._test))
         order = torch.randperm(len(part), generator=generator)[:count]
-        return self._shown(part.images[order], generator)
+        return self.shown(part.images[order], generator)
 
-    def _shown(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Bytes in the coordinates of the model."""
+    def shown(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """Pixel values 0 ... L-1 in the coordinates of the model, dequantised where data is."""
         x = images.float()
         if self.dequantise:
             u = torch.randint(FINENESS, x.shape, generator=generator, dtype=torch.float32)
@@ -173,7 +173,7 @@ class ImageData(Labelled):
 
     def _fixed(self, part: Pictures) -> Tensor:
         """All of a part, the same at every call."""
-        return self._shown(part.images, torch.Generator().manual_seed(0))
+        return self.shown(part.images, torch.Generator().manual_seed(0))
 
 
 def _share(share: float, name: str) -> float:

@@ -45,6 +45,12 @@ class Energy(nn.Module, ABC):
         """E as a function of the coordinates y; what looks at y anyway need not go through x."""
         return self.energy(self.coordinates.unwhiten(y))
 
+    def __init_subclass__(cls) -> None:
+        """A class with an energy of its own does not inherit what another's is in y."""
+        super().__init_subclass__()
+        if "energy" in vars(cls) and "energy_at" not in vars(cls):
+            cls.energy_at = Energy.energy_at  # type: ignore[method-assign]
+
     @property
     def white(self) -> White:
         """U as a function of the coordinates: the same object every time, so that what is compiled

@@ -43,17 +43,10 @@ class ClassifierEnergy(Conditional):
 
     def logits(self, x: Tensor) -> Tensor:
         """f_y(x), (B, K)."""
-        return self.logits_at(self.coordinates.whiten(x))
-
-    def logits_at(self, y: Tensor) -> Tensor:
-        """The same as a function of the coordinates."""
-        return self.net(y).to(y.dtype)
+        return self.net(self.coordinates.whiten(x)).to(x.dtype)
 
     def energy(self, x: Tensor) -> Tensor:
         return -torch.logsumexp(self.logits(x), 1)
-
-    def energy_at(self, y: Tensor) -> Tensor:
-        return -torch.logsumexp(self.logits_at(y), 1)
 
     @property
     def ordinary_gap(self) -> float:
@@ -86,10 +79,5 @@ class ClassEnergy(Energy):
         self.labels = torch.empty(0, dtype=torch.int64)
 
     def energy(self, x: Tensor) -> Tensor:
-        return self._of_labels(self.classifier.logits(x))
-
-    def energy_at(self, y: Tensor) -> Tensor:
-        return self._of_labels(self.classifier.logits_at(y))
-
-    def _of_labels(self, logits: Tensor) -> Tensor:
+        logits = self.classifier.logits(x)
         return -logits.gather(1, self.labels[:, None].to(logits.device)).squeeze(1)

@@ -28,7 +28,7 @@ References:
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -140,6 +140,12 @@ class Coordinates(nn.Module):
         if self.kind == "full":
             return float(torch.linalg.slogdet(self.scale.double()).logabsdet)
         return float(self.scale.double().log().sum())
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Coordinates:
+        """To another device or dtype, with an inverse of that precision."""
+        super()._apply(fn, recurse)
+        self._invert()
+        return self
 
     def _invert(self) -> None:
         if self.kind == "full":

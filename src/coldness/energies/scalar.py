@@ -38,9 +38,12 @@ class ScalarEnergy(Energy):
         self.reference_std = reference_std
 
     def energy(self, x: Tensor) -> Tensor:
-        return self.energy_at(self.coordinates.whiten(x))
+        return self._of(self.coordinates.whiten(x))
 
     def energy_at(self, y: Tensor) -> Tensor:
+        return self._of(y)
+
+    def _of(self, y: Tensor) -> Tensor:
         energy = self.net(y).reshape(len(y)).to(y.dtype)
         if self.reference_std is None:
             return energy

@@ -54,8 +54,7 @@ FULL_DIMENSIONS = 200
 """Up to so many, the data's whole covariance is used."""
 
 PILOT_CHAINS = 128
-FEWEST_PILOTS = 16
-"""Chains of the pilot: as many as may be in memory at a time, but no fewer than tell a spread."""
+"""Of the pilot, or as many as may be in memory at a time."""
 
 PILOT_LEVELS = 2
 """So many times the levels of the path, at most."""
@@ -232,8 +231,8 @@ def log_z(
     modules = list(energy.modules())
     with frozen(modules), torch.no_grad():
         on_stage("log Z: finding levels and steps")
-        pilots = min(PILOT_CHAINS, max(FEWEST_PILOTS, at_once(tuple(shape))))
-        b, h = _pilot(path, how, normal(pilots), generator)
+        pilots = normal(min(PILOT_CHAINS, at_once(tuple(shape))))
+        b, h = _pilot(path, how, pilots, generator)
         on_stage("log Z: from the Gaussian to the model")
         forward = torch.cat(
             [

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from coldness.data import Data
 from coldness.data.image_files import read_images
-from coldness.data.images import BadImages
+from coldness.data.images import BadImages, ImageData
 
 IMAGE_SETS = ("noise", "interpolated", "constant")
 
@@ -43,7 +43,9 @@ def image_sets(x_data: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
 
 
 def read_image_set(path: str, data: Data) -> Tensor:
-    """Images (N, C, H, W) in [-1, 1] of a folder, a file or a name, at most LARGEST_SET.
+    """Images (N, C, H, W) of a folder, a file or a name as the model is shown data.
+
+    At most LARGEST_SET; in [-1, 1], dequantised where data is.
 
     Raises:
         BadImages: in one line, what is wrong with them.
@@ -55,8 +57,12 @@ def read_image_set(path: str, data: Data) -> Tensor:
             f"images of {path} are {images.shape[2]} x {images.shape[3]}, the data's are "
             f"{height} x {width}, and only squares are resized"
         )
-    some = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))[:LARGEST_SET]
+    generator = torch.Generator().manual_seed(0)
+    some = torch.randperm(len(images), generator=generator)[:LARGEST_SET]
     x = images[some].float()
     if channels == 1 and x.shape[1] == 3:
         x = (x * torch.tensor(LUMA).reshape(3, 1, 1)).sum(1, keepdim=True)
-    return x.expand(-1, channels, -1, -1) / 127.5 - 1
+    x = x.expand(-1, channels, -1, -1)
+    if isinstance(data, ImageData):
+        return data.shown(x * ((data.levels - 1) / 255), generator)
+    return x / 127.5 - 1

@@ -1,8 +1,9 @@
 """What tells data from what is not data, beside log p: scores that are higher for data.
 
     maxp       max_y p(y|x) of a classifier
-    grad       -|d log p(x) / dx| of images: where it has its mass, the density is flat, and a point
-               that is likely by chance alone stands on a slope ("approximate mass")
+    grad       -|d log p / dy| of images, in the model's coordinates y: where it has its mass, the
+               density is flat, and a point that is likely by chance alone stands on a slope
+               ("approximate mass")
     typical    -|U(x) - <U>| of images, with the mean <U> over training examples: in many dimensions
                nearly all samples of a density have nearly the same log p, so that what is far
                likelier than data is no more data than what is far less likely
@@ -49,9 +50,9 @@ def more_scores(
 
 
 def slope(energy: Energy, x: Tensor) -> Tensor:
-    """|dU(x)|, (N,) in float64 on the CPU; computed in float32."""
+    """|dU(x)| in the energy's coordinates, (N,) in float64 on the CPU; computed in float32."""
     like = next(energy.parameters(), x)
     field = tempered_field(energy, torch.ones((), device=like.device))
     with frozen(list(energy.modules())), torch.autocast(like.device.type, enabled=False):
-        norms = [field(part.to(like))[1].flatten(1).norm(dim=1) for part in parts(x)]
-    return torch.cat(norms).cpu().double()
+        pulled = [energy.coordinates.pull(field(part.to(like))[1]) for part in parts(x)]
+    return torch.cat([gradient.flatten(1).norm(dim=1) for gradient in pulled]).cpu().double()

@@ -61,6 +61,14 @@ class Kernel(ABC):
         return self.step_size
 
     @property
+    def affine(self) -> bool:
+        """Whether a move in y, with x = m + L y, is the move in x: nothing is clamped or clipped.
+
+        What has a step of its own has to say so itself.
+        """
+        return False
+
+    @property
     def has_twin(self) -> bool:
         """Whether there is a kernel that proposes the same moves and may refuse them."""
         return True

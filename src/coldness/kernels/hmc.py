@@ -62,6 +62,10 @@ class HMC(Kernel):
         """The leapfrog step e = s."""
         return noise
 
+    @property
+    def affine(self) -> bool:
+        return type(self).step is HMC.step
+
     def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
         return draw_normal(steps, x, generator), draw_log_uniform(steps, x, generator)
 

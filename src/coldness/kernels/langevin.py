@@ -50,6 +50,10 @@ class Langevin(Kernel):
             raise ValueError(f"clip_gradient must be > 0, got {self.clip_gradient}")
 
     @property
+    def affine(self) -> bool:
+        return type(self).step is Langevin.step and self.has_twin
+
+    @property
     def has_twin(self) -> bool:
         return self.clamp is None and self.clip_gradient is None
 

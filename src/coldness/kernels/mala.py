@@ -44,6 +44,10 @@ class MALA(Kernel):
     Shapes: x (B, ...), potentials (B,).
     """
 
+    @property
+    def affine(self) -> bool:
+        return type(self).step is MALA.step
+
     def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
         return draw_normal(steps, x, generator), draw_log_uniform(steps, x, generator)
 

@@ -95,8 +95,7 @@ def run(
     if adaptation is not None and not isinstance(schedule, ConstantSteps | None):
         raise ValueError("a step that is adapted cannot follow a schedule too")
     at = coordinates or getattr(potential, "coordinates", None) or Coordinates()
-    # What clamps or clips has no twin, and does it in x.
-    in_y = at.kind == "full" and kernel.has_twin and steps > 0
+    in_y = at.kind == "full" and kernel.affine and steps > 0
     if in_y and isinstance(potential, Energy) and at is potential.coordinates:
         chains = run(
             kernel, potential.white, at.whiten(x), steps=steps, generator=generator,
@@ -166,7 +165,8 @@ def _chunk(
         h_k = adapting[2].exp() if adaptation is not None else h[k]
         h_k = h_k.reshape(-1, *extra) if h_k.dim() else h_k
         state, info = kernel.step(field, state, tuple(n[k] for n in noise), h_k, at)
-        norms.append(info.gradient.flatten(1).norm(dim=1))
+        gradient = at.pull(info.gradient) if at.kind == "full" else info.gradient
+        norms.append(gradient.flatten(1).norm(dim=1))
         if kernel.adjusted:
             accepted.append(info.acceptance)
         if adaptation is not None:

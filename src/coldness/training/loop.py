@@ -24,7 +24,7 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from coldness.chains.source import repeated
-from coldness.data import Labelled
+from coldness.data import HeldOut, Labelled
 from coldness.energies import ClassifierEnergy, Conditional, Coordinates, Energy, check_uncoupled
 from coldness.kernels import worth_compiling
 from coldness.kernels.run import frozen
@@ -40,9 +40,12 @@ from coldness.training.remedies import Relief
 from coldness.training.settings import Settings
 
 EXAMPLES_FOR_COORDINATES = 20_000
-VALUES_FOR_COORDINATES = {"none": 2**24, "diagonal": 2**24, "full": 2**26}
-"""At most so many examples, and of large ones so many values, tell the coordinates. A covariance
-needs several examples a dimension: 20,000 are six and a half of 32 x 32 pixels."""
+VALUES_FOR_COORDINATES = 2**24
+"""At most so many examples, and of large ones so many values, tell the coordinates."""
+
+VALUES_FOR_COVARIANCE = 2**27
+"""Of finite data, whose every example is taken once where coordinates are full: a covariance needs
+many examples a dimension. 43,690 images of 3 x 32 x 32."""
 
 EXAMPLES_AT_ONCE = 500
 """Of the validation part."""
@@ -71,9 +74,12 @@ class Training:
         self.data_generator, self.chain_generator = generators(settings.seed, fabric.device)
         self.energy = settings.energy
         values = math.prod(settings.data.shape)
-        most = VALUES_FOR_COORDINATES[settings.preconditioner] // values
-        examples = min(EXAMPLES_FOR_COORDINATES, max(1, most))
+        examples = min(EXAMPLES_FOR_COORDINATES, max(1, VALUES_FOR_COORDINATES // values))
         x_data = settings.data.sample(examples, self.data_generator)
+        if settings.preconditioner == "full" and isinstance(settings.data, HeldOut):
+            train = settings.data.train
+            order = torch.randperm(len(train), generator=self.data_generator)
+            x_data = train[order[: VALUES_FOR_COVARIANCE // values]]
         if settings.preconditioner != "none" and any(
             isinstance(part, Energy) and part is not self.energy for part in self.energy.modules()
         ):
