@@ -39,8 +39,8 @@ def stand_in_images(folder: Path) -> None:
     """Files that stand for CIFAR-10 in a folder of data, for COLDNESS_DATA."""
     rng = np.random.default_rng(0)
     for part in ("train", "test"):
-        images = rng.integers(0, 256, size=(100, 32, 32, 3), dtype=np.uint8)
-        np.savez(folder / f"cifar10_{part}.npz", images=images, labels=np.arange(100) % 10)
+        images = rng.integers(0, 256, size=(300, 32, 32, 3), dtype=np.uint8)
+        np.savez(folder / f"cifar10_{part}.npz", images=images, labels=np.arange(300) % 10)
 
 
 def same(a: Any, b: Any) -> bool:

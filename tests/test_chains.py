@@ -298,3 +298,10 @@ def test_a_bank_of_many_dimensions_may_have_a_few_values_far_out() -> None:
     x[:5, :77] = 4.0
     bank.put(slots, x, 1)
     assert float(bank.figures()["bank_outside"]) == pytest.approx(0.1)
+
+
+def test_a_bank_of_bytes_is_refused_in_full_coordinates() -> None:
+    bank = Bank(4, UniformNoise(), storage="uint8")
+    bank.prepare(X_DATA, coordinates("diagonal"), generator())
+    with pytest.raises(ValueError, match="storage float32"):
+        bank.prepare(X_DATA, coordinates("full"), generator())

@@ -334,6 +334,30 @@ def test_images_are_whitened_as_images() -> None:
     assert overlap(y.flatten(1)) > overlap(other.T)
 
 
+class Walled(ScalarEnergy):
+    """With an energy of its own, written in x as it would be without coordinates."""
+
+    def energy(self, x: Tensor) -> Tensor:
+        return super().energy(x) + x.square().sum(1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_energy_of_ones_own_is_the_same_in_the_coordinates(kind: str) -> None:
+    energies = [scalar(kind), Walled(MLP(2, (8,), "silu"), coldness=2.0).double()]
+    energies[1].coordinates = coordinates(kind)
+    y = normal(5, 2)
+    for energy in energies:
+        at = energy.coordinates
+        torch.testing.assert_close(energy.white(y), energy(at.unwhiten(y)))
+        assert energy.white is energy.white
+
+
+def test_coordinates_are_inverted_in_the_precision_that_they_have() -> None:
+    at = Coordinates.estimate((normal(100, 3) * torch.tensor([1.0, 1e-2, 1e-4])).float(), "full")
+    y = normal(5, 3)
+    torch.testing.assert_close(at.double().whiten(at.unwhiten(y)), y, rtol=1e-9, atol=1e-9)
+
+
 def test_full_coordinates_keep_their_precision_under_autocast() -> None:
     at = Coordinates.estimate(normal(100, 1, 2, 2).float(), "full")
     x = normal(5, 1, 2, 2).float()

@@ -231,6 +231,14 @@ def test_a_start_like_the_data_has_its_means_and_scales() -> None:
     assert torch.allclose(y.std(0), 2 * x.std(0), rtol=0.02)
 
 
+def test_a_start_like_the_data_has_its_covariance_in_full_coordinates() -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(5000, 2, generator=generator) @ torch.tensor([[1.0, 0.99], [0.0, 0.01]])
+    at = Coordinates.estimate(x, "full")
+    found = torch.cov(LikeData(2.0).fresh(50_000, x, at, generator).T)
+    torch.testing.assert_close(found, 4 * torch.cov(x.T), rtol=0.05, atol=0)
+
+
 @pytest.mark.parametrize("cause", ["not_finite", "gap", "gradient", "saturation", "starvation"])
 def test_every_cause_has_a_remedy(cause: str) -> None:
     assert any(cause in remedy.treats for remedy in default_ladder())

@@ -31,7 +31,7 @@ from coldness.evaluation.sample_quality import coarse, compare, fid, inception_s
 from coldness.evaluation.scores import slope
 from coldness.kernels import Langevin
 from coldness.training.settings import Evaluation, Settings
-from laws import generator, normal
+from laws import assert_mean, generator, normal
 
 CLASSES = 3
 
@@ -370,6 +370,20 @@ def test_other_images_are_brought_to_the_data(tmp_path: Path) -> None:
     assert read_image_set(str(path), images(6, 3)).shape == (120, 3, 6, 6)
     with pytest.raises(ValueError, match="size must be in"):
         read_sets([str(path)], images(18, 1))
+
+
+def test_other_images_are_dequantised_as_data_is(tmp_path: Path) -> None:
+    """The same bytes as the data's are shown as data is: (k + u) / (L / 2) - 1."""
+    data = ImageData(pictures(150, 6, 3, 0), pictures(60, 6, 3, 1), dequantise=True)
+    bytes_of = pictures(120, 6, 3, 2).images
+    np.savez(tmp_path / "other.npz", images=bytes_of.permute(0, 2, 3, 1).numpy())
+    x = read_image_set(str(tmp_path / "other.npz"), data)
+    again = read_image_set(str(tmp_path / "other.npz"), data)
+    assert torch.equal(x, again)
+    levels = (x + 1) * 128
+    assert torch.equal(levels.floor().flatten().sort().values, bytes_of.flatten().sort().values)
+    u = levels - levels.floor()
+    assert_mean(u.flatten().double(), 0.5)
 
 
 # The whole.

@@ -34,7 +34,10 @@ def toy(name: str) -> list[str]:
     banks = [k for k, source in enumerate(settings.sources) if source.start.has_state]
     of_sources += [f"--sources.{k}.start.capacity=20" for k in banks]
     depth = ["--energy.net.depth=10"] if "jem" in name else []
-    return ["--batch_size=4", "--energy.net.width=1", *of_sources, *depth]
+    # A covariance needs more images than there are dimensions.
+    size = ["--data.size=8"] if settings.preconditioner == "full" else []
+    size += ["--energy.net.attention=4"] if name == "cifar10-white" else []
+    return ["--batch_size=4", "--energy.net.width=1", *of_sources, *depth, *size]
 
 
 @pytest.mark.parametrize("name", packaged())

@@ -334,13 +334,30 @@ def test_chains_in_full_coordinates_are_those_in_x(kernel: Kernel, kind: str) ->
         torch.testing.assert_close(once.gradient_norm, by_y)
 
 
-def test_in_full_coordinates_pixels_are_clamped_and_not_coordinates() -> None:
+@dataclass(frozen=True)
+class Fenced(Langevin):
+    """With a step of its own."""
+
+    def step(self, *arguments: Any) -> Any:
+        (x,), info = super().step(*arguments)
+        return (x.clamp(-0.2, 0.1),), info
+
+
+@pytest.mark.parametrize("kernel", [Langevin(0.5, clamp=(-0.2, 0.1)), Fenced(0.5)])
+def test_in_full_coordinates_pixels_are_clamped_and_not_coordinates(kernel: Kernel) -> None:
     energy = network()
     energy.coordinates = coordinates("full")
-    kernel = Langevin(0.5, clamp=(-0.2, 0.1))
     x = run(kernel, energy, normal(50, 2), steps=3, generator=generator()).x
     assert float(x.min()) == -0.2
     assert float(x.max()) == 0.1
+
+
+def test_gradient_norms_in_full_coordinates_are_by_y_wherever_chains_move() -> None:
+    energy, x0 = network(), normal(5, 2)
+    energy.coordinates = coordinates("full")
+    kernels = Langevin(0.05), Langevin(0.05, clamp=(-1e9, 1e9))  # in y, and in x
+    in_y, in_x = (run(k, energy, x0, steps=3, generator=generator()) for k in kernels)
+    torch.testing.assert_close(in_y.gradient_norm, in_x.gradient_norm)
 
 
 # Adaptation
