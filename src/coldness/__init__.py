@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-__version__ = "0.5.1"
+__version__ = "0.6.0"
 
 # Compiled chains are kept between runs, where the system does not clear them away. PyTorch settles
 # on a folder when its compiler is first imported, so this must come before that.

@@ -1,7 +1,7 @@
 """Histograms of a score of data and of every set of other examples, one row a set.
 
 Potentials of images are large, and so are their differences: a set may lie hundreds of the data's
-standard deviations away. So the axis of U and of the gradient norm is
+standard deviations away. So the axis of all scores but class probabilities is
 
     asinh((score - median of data) / spread of data),
 
