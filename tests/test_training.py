@@ -7,9 +7,11 @@ import os
 import signal
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
+from coldness.data import HeldOut
 from coldness.energies import Tempered
 from coldness.seeds import generators
 from coldness.training import Diverged, Interrupted, Training, fit
@@ -27,6 +29,7 @@ RUNS = {
         "--sources.0.start.refresh_batch=0.1",
     ),
     "preconditioned with average": ("rings10d",),
+    "in full coordinates": ("rings10d", "--preconditioner=full"),
     "all schedules": (
         "rings2d",
         "--contrast.beta=Linear",
@@ -237,3 +240,12 @@ def test_tensorboard_events_where_asked(tmp_path: Path) -> None:
     events = list((tmp_path / "tensorboard").glob("events*"))
     assert events
     assert events[0].stat().st_size > 1000
+
+
+def test_full_coordinates_are_those_of_every_training_example_once(tmp_path: Path) -> None:
+    points = np.random.default_rng(0).normal(size=(300, 2)) @ [[1.0, 0.9], [0.0, 0.1]]
+    np.save(tmp_path / "x.npy", points)
+    given = settings("points", f"--data.path={tmp_path / 'x.npy'}", "--preconditioner=full")
+    assert isinstance(given.data, HeldOut)
+    y = Training(given).energy.coordinates.whiten(given.data.train)
+    torch.testing.assert_close(torch.cov(y.T), torch.eye(2), rtol=1e-4, atol=1e-4)
