@@ -23,7 +23,13 @@ from coldness.report.anatomy import pictures as anatomy_pictures
 from coldness.report.answers import QUESTIONS
 from coldness.report.events import Event, guard_figures, read_events, story
 from coldness.report.labels import label
-from coldness.report.ood_answer import ALONE_PARTLY, ALONE_YES, BEHIND_PARTLY, BEHIND_YES
+from coldness.report.ood_answer import (
+    ALONE_PARTLY,
+    ALONE_YES,
+    BEHIND_PARTLY,
+    BEHIND_YES,
+    others,
+)
 from coldness.report.run import read_run
 from coldness.report.training_answer import training_figures
 from coldness.training.checkpoint import BadFile
@@ -232,6 +238,15 @@ def test_few_samples_are_too_few_for_a_yes() -> None:
 def test_what_it_likes_better_than_data_is_named() -> None:
     answer = judge(sets(0.95, 0.3, 0.7, *OF_PLANE))["others"]
     assert answer.sentence.startswith("It likes a Gaussian better than data")
+
+
+def test_a_score_that_detects_what_log_p_does_not_is_named() -> None:
+    figures = {"auroc_logp_svhn": 0.06, "auroc_grad_svhn": 0.92, "auroc_typical_svhn": 0.85}
+    answer = others({**figures, "samples": 4000})
+    assert answer.answer == "no"
+    assert answer.sentence.endswith("of that kind; the gradient norm does (AUROC 0.920).")
+    answer = others({**figures, "auroc_grad_svhn": 0.7, "auroc_typical_svhn": 0.6, "samples": 4000})
+    assert answer.sentence.endswith("its energies detect nothing of that kind.")
 
 
 # Training.

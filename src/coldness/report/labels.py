@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from coldness.report.image_labels import IMAGE_LABELS
-from coldness.report.ood_answer import NAMES
+from coldness.report.ood_answer import NAMES, OTHER_SCORES
 
 LABELS = {
     "kl": "KL(data || model), nats",
@@ -98,12 +98,7 @@ TRAINING = {
 }
 
 OTHERS = {"auroc": "AUROC", "aupr": "AUPR", "fpr95": "FPR95"}
-SCORES = {
-    "logp": "log p",
-    "maxp": "the largest class probability",
-    "grad": "the gradient norm",
-    "typical": "typicality",
-}
+SCORES = {"logp": "log p", **OTHER_SCORES}
 BESIDE = {"_best": ", the true density", "_plain": ", the better of two plain models"}
 
 

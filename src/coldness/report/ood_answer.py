@@ -42,6 +42,13 @@ NAMES = {
     "constant": "images of one colour",
 }
 
+OTHER_SCORES = {
+    "maxp": "the largest class probability",
+    "grad": "the gradient norm",
+    "typical": "typicality",
+}
+"""Beside log p (evaluation/scores.py)."""
+
 START = "auroc_logp_"
 YARDSTICKS = {"best": "the true density", "plain": "a Gaussian or a kernel estimate"}
 
@@ -77,7 +84,11 @@ def others(metrics: Mapping[str, float]) -> Answer:
     worst_set = max(sets, key=lambda name: behind[name])
     limits = (BEHIND_YES, BEHIND_PARTLY) if word else (1 - ALONE_YES, 1 - ALONE_PARTLY)
     judged = grade(behind[worst_set], *limits)
-    sentence = _sentence(judged, found, behind, worst_set, word)
+    sentence = _sentence(judged, behind, worst_set, word)
+    if judged != "yes" and found[worst_set] < 0.5 - BEHIND_YES:
+        name = NAMES.get(worst_set, worst_set)
+        sentence = f"It likes {name} better than data: its energies detect nothing of that kind"
+        sentence += _instead(metrics, worst_set) + "."
     if judged == "yes" and metrics.get("samples", ENOUGH_SAMPLES) < ENOUGH_SAMPLES:
         judged = "partly"
         sentence = f"No fault found, but {metrics['samples']:.0f} samples are too few to be sure."
@@ -88,16 +99,23 @@ def _three(value: float) -> str:
     return f"{value:.3f}" if math.isfinite(value) else number(value)
 
 
+def _instead(metrics: Mapping[str, float], name: str) -> str:
+    """The other score that detects this set best, where one does."""
+    found = {score: metrics.get(f"auroc_{score}_{name}", math.nan) for score in OTHER_SCORES}
+    found = {score: value for score, value in found.items() if value >= ALONE_PARTLY}
+    if not found:
+        return ""
+    best = max(found, key=lambda score: found[score])
+    return f"; {OTHER_SCORES[best]} does (AUROC {_three(found[best])})"
+
+
 def _sentence(
     judged: Grade,
-    found: Mapping[str, float],
     behind: Mapping[str, float],
     worst_set: str,
     word: str | None,
 ) -> str:
     name = NAMES.get(worst_set, worst_set)
-    if judged != "yes" and found[worst_set] < 0.5 - BEHIND_YES:
-        return f"It likes {name} better than data: its energies detect nothing of that kind."
     if word is None:
         return {
             "yes": "Its energies put data before every other set that was tried; nothing is known "
