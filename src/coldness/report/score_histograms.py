@@ -16,7 +16,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -40,7 +40,6 @@ COLOURED = 6
 """Colours of runs before the grey, which is that of data."""
 
 PROBABILITIES = (0, 0.2, 0.4, 0.6, 0.8, 1)
-SHORT_AXIS = "U, in spreads of the data"
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ SCORES = (
         "logp",
         "Potential U of other sets",
         "A set that the model knows from data lies to the right of it.",
-        "U: spreads of the data above its median",
+        "U, in spreads of the data",
     ),
     Score(
         "maxp",
@@ -91,7 +90,7 @@ SCORES = (
         "Gradient norm",
         "Minus the norm of the gradient of log p. A set that the model knows from data lies to the "
         "left of it.",
-        "\u2212|gradient|: spreads of the data above its median",
+        "\u2212|gradient|, in spreads of the data",
     ),
     Score(
         "typical",
@@ -99,7 +98,7 @@ SCORES = (
         "Typicality",
         "Minus the distance of U from its mean over training examples: what is far likelier than "
         "data is not data either. A set that the model knows from data lies to the left of it.",
-        "\u2212|U \u2212 mean|: spreads of the data above its median",
+        "\u2212|U \u2212 mean|, in spreads of the data",
     ),
 )
 
@@ -125,7 +124,7 @@ def draw_hardest(
     """Draws potentials of at most so many sets, those that the model does worst on."""
     score = SCORES[0]
     sets = sorted(score.sets(arrays), key=lambda s: metrics.get(f"auroc_logp_{s}", np.inf))
-    return _draw(replace(score, axis=SHORT_AXIS), sets[:most], metrics, small=True)
+    return _draw(score, sets[:most], metrics, small=True)
 
 
 def _draw(
