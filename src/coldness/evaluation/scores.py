@@ -54,5 +54,8 @@ def slope(energy: Energy, x: Tensor) -> Tensor:
     like = next(energy.parameters(), x)
     field = tempered_field(energy, torch.ones((), device=like.device))
     with frozen(list(energy.modules())), torch.autocast(like.device.type, enabled=False):
-        pulled = [energy.coordinates.pull(field(part.to(like))[1]) for part in parts(x)]
-    return torch.cat([gradient.flatten(1).norm(dim=1) for gradient in pulled]).cpu().double()
+        norms = [
+            energy.coordinates.pull(field(part.to(like))[1]).flatten(1).norm(dim=1)
+            for part in parts(x)
+        ]
+    return torch.cat(norms).cpu().double()
