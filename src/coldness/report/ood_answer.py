@@ -84,11 +84,13 @@ def others(metrics: Mapping[str, float]) -> Answer:
     worst_set = max(sets, key=lambda name: behind[name])
     limits = (BEHIND_YES, BEHIND_PARTLY) if word else (1 - ALONE_YES, 1 - ALONE_PARTLY)
     judged = grade(behind[worst_set], *limits)
-    sentence = _sentence(judged, behind, worst_set, word)
     if judged != "yes" and found[worst_set] < 0.5 - BEHIND_YES:
-        name = NAMES.get(worst_set, worst_set)
-        sentence = f"It likes {name} better than data: its energies detect nothing of that kind"
-        sentence += _instead(metrics, worst_set) + "."
+        name, instead = NAMES.get(worst_set, worst_set), _instead(metrics, worst_set)
+        sentence = (
+            f"It likes {name} better than data: its energies detect nothing of that kind{instead}."
+        )
+    else:
+        sentence = _sentence(judged, behind, worst_set, word)
     if judged == "yes" and metrics.get("samples", ENOUGH_SAMPLES) < ENOUGH_SAMPLES:
         judged = "partly"
         sentence = f"No fault found, but {metrics['samples']:.0f} samples are too few to be sure."
