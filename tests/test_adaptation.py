@@ -12,8 +12,8 @@ import torch
 from coldness.chains import GaussianNoise, Source, StepAdaptation
 from coldness.energies import Gaussian
 from coldness.kernels import HMC, MALA, Kernel, Langevin
+from coldness.runs.folder import RunFolder
 from coldness.training import Training
-from coldness.training.folder import RunFolder
 from coldness.training.recipe import find, resolve
 from small import QUICK, same, settings, trained
 

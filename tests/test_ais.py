@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from coldness.batching import at_most
 from coldness.data import Rings10D
 from coldness.energies import Coordinates, Energy, Gaussian, GaussianMixture
-from coldness.evaluation.ais import AIS, LogZ, NotFinite, _bracket, log_z
 from coldness.evaluation.likelihood import divergence, log_likelihood, of_known, potential
 from coldness.kernels import HMC, MALA, Langevin
-from coldness.parts import at_most
+from coldness.likelihood.ais import AIS, LogZ, NotFinite, _bracket, log_z
 from laws import assert_mean, generator, normal
 
 TEN = 10

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from coldness.diagnostics.bank import COMPARED, bank_health
-from coldness.evaluation.bank_checks import bank_figures
+from coldness.evaluation.bank_checks import bank_metrics
 from coldness.training import Training
 from laws import normal
 from small import settings
@@ -92,13 +92,13 @@ def test_banks_of_a_run() -> None:
     one = f"{{start: {bank}, kernel: Langevin, steps: 2, count: 16}}"
     s = settings("mixture2d", f"--sources=[{one}, {{start: DataStart, kernel: Langevin}}, {one}]")
     training = Training(s)
-    first = bank_figures(s, training.state_dict()["sources"])
+    first = bank_metrics(s, training.state_dict()["sources"])
     assert first["bank_untouched"] == first["bank_near_start"] == first["bank_near_start_2"] == 1
     assert first["bank_near_start_data"] == 0
     assert not any(name.endswith("_1") for name in first)
     training.iterate()
-    then = bank_figures(s, training.state_dict()["sources"])
+    then = bank_metrics(s, training.state_dict()["sources"])
     assert then["bank_age"] == 2 * 16 / 500
     assert then["bank_untouched"] == 1 - 16 / 500
     plain = settings("mixture2d")
-    assert bank_figures(plain, Training(plain).state_dict()["sources"]) == {}
+    assert bank_metrics(plain, Training(plain).state_dict()["sources"]) == {}

@@ -19,9 +19,9 @@ from coldness.energies import Energy, Gaussian, GaussianMixture
 from coldness.evaluation import evaluate
 from coldness.evaluation.chain_checks import MIXING_DRAWS, TARGET, ChainChecks
 from coldness.kernels import HMC, GeometricSteps, Kernel, Langevin
-from coldness.report.verdict import judge
-from coldness.training.folder import RunFolder
+from coldness.runs.folder import RunFolder
 from coldness.training.recipe import RecipeError, find, resolve
+from coldness.trust.verdict import judge
 from laws import assert_normal_law, generator, normal
 from small import settings
 

@@ -196,7 +196,7 @@ def test_ages_count_steps_since_a_chain_began() -> None:
     assert bank.age.tolist() == [10] * 10
     x, slots = bank.draw(3, X_DATA[:, :1], PLAIN, generator(14))
     bank.put(slots, x, 7)
-    figures = bank.figures()
+    figures = bank.metrics()
     assert float(figures["bank_age_max"]) == 17
     assert float(figures["bank_age_mean"]) == pytest.approx(10 + 7 * 3 / 10)
     bank.refresh = 1.0
@@ -294,10 +294,10 @@ def test_a_bank_of_many_dimensions_may_have_a_few_values_far_out() -> None:
     x, slots = bank.draw(50, x_data, Coordinates(), generator)
     assert (x.abs() > 3).any(1).float().mean() > 0.5
     bank.put(slots, x, 1)
-    assert float(bank.figures()["bank_outside"]) == 0
+    assert float(bank.metrics()["bank_outside"]) == 0
     x[:5, :77] = 4.0
     bank.put(slots, x, 1)
-    assert float(bank.figures()["bank_outside"]) == pytest.approx(0.1)
+    assert float(bank.metrics()["bank_outside"]) == pytest.approx(0.1)
 
 
 def test_a_bank_of_bytes_is_refused_in_full_coordinates() -> None:

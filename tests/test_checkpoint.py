@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from coldness.training.checkpoint import (
+from coldness.runs.files import (
     BadFile,
     load_checkpoint,
     load_weights,

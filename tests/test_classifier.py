@@ -13,12 +13,12 @@ from coldness.chains import Bank, DataStart, GaussianNoise, Source, UniformNoise
 from coldness.chains.source import repeated
 from coldness.data import Digits, Mixture2D
 from coldness.energies import ClassifierEnergy, ScalarEnergy
+from coldness.guard.watch import Watch
 from coldness.kernels import Langevin
 from coldness.nets import MLP
 from coldness.objectives import Batch, Contrast, CrossEntropy
+from coldness.runs.files import load_checkpoint
 from coldness.training import Settings, Training, fit
-from coldness.training.checkpoint import load_checkpoint
-from coldness.training.watch import Watch
 from small import same
 
 CLASSES = 3

@@ -151,7 +151,7 @@ def test_doctor_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(capsys.readouterr().out)
     assert found["recipe"] == "mixture2d"
     assert found["warnings"] == []
-    assert found["figures"]["narrowest_scale"] == pytest.approx(0.15, rel=0.1)
+    assert found["metrics"]["narrowest_scale"] == pytest.approx(0.15, rel=0.1)
     assert main(["doctor", "mixture2d", "--contrast.tempering=-1", "--json", *SMALL]) == 1
     (warning,) = json.loads(capsys.readouterr().out)["warnings"]
     assert warning["cause"] == "uphill"

@@ -14,7 +14,7 @@ import pytest
 from coldness.cli import evaluate as evaluate_command
 from coldness.cli.main import main
 from coldness.report import figures
-from coldness.report.comparison import best, main_figures
+from coldness.trust.comparison import best, main_figures
 from small import QUICK
 
 EXACT = {"tv": 0.1, "energy_distance_floor": 0.001, "samples": 4000}
@@ -122,7 +122,7 @@ def test_side_by_side_as_json(runs: list[Path], capsys: pytest.CaptureFixture[st
     assert found["best"]["energy_distance_short"] == ["a", "b"]
     density = [run["answers"]["density"]["answer"] for run in found["runs"]]
     assert density[1] == "yes"
-    assert found["runs"][0]["figures"]["health_window"] == 120
+    assert found["runs"][0]["metrics"]["health_window"] == 120
 
 
 def test_runs_on_different_data_are_not_compared(

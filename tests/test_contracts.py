@@ -396,8 +396,8 @@ def test_a_restored_start_draws_what_the_saved_one_would(part: type) -> None:
         assert torch.equal(x, y)
         saved.put(slots, x - 1, 2)
         other.put(same, y - 1, 2)
-    assert saved.figures() == other.figures()
-    assert all(torch.is_tensor(v) and v.shape == () for v in saved.figures().values())
+    assert saved.metrics() == other.metrics()
+    assert all(torch.is_tensor(v) and v.shape == () for v in saved.metrics().values())
 
 
 # Adaptations of the step
@@ -417,7 +417,7 @@ def test_adaptations_begin_at_one_and_are_saved_with_their_source(part: type) ->
     assert float(adaptation.scale) != 1.0
     assert list(saved.step_state()) == ["log_scale"]
     other.load_state_dict(saved.state_dict())
-    assert torch.equal(saved.figures()["step_scale"], other.figures()["step_scale"])
+    assert torch.equal(saved.metrics()["step_scale"], other.metrics()["step_scale"])
     ends = [s.sample(GAUSSIAN, x_data, 5, generator(9)).x for s in (saved, other)]
     assert torch.equal(*ends)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from coldness.runs.events import read_events
 from coldness.training import Diverged, Training, fit
-from coldness.training.events import read_events
 from coldness.training.recipe import find, packaged, resolve
 
 NAN = "--terms=[{class_path: NaNGradient, init_args: {at: 33}}]"

@@ -17,12 +17,7 @@ from coldness.diagnostics.cusum import Cusum
 from coldness.diagnostics.onset import onset
 from coldness.energies import Coordinates
 from coldness.faults import LostStart, PoisonedBank
-from coldness.kernels import HMC, Langevin
-from coldness.training import Diverged, Guard, Training, fit
-from coldness.training.checkpoint import load_checkpoint
-from coldness.training.events import EventLog, read_events
-from coldness.training.log import read_metrics
-from coldness.training.remedies import (
+from coldness.guard.remedies import (
     LargerBeta,
     MoreSteps,
     NearerStart,
@@ -33,7 +28,12 @@ from coldness.training.remedies import (
     SmallerSteps,
     default_ladder,
 )
-from coldness.training.watch import RECENT, Alarm, Watch
+from coldness.guard.watch import RECENT, Alarm, Watch
+from coldness.kernels import HMC, Langevin
+from coldness.runs.events import EventLog, read_events
+from coldness.runs.files import load_checkpoint
+from coldness.runs.log import read_metrics
+from coldness.training import Diverged, Guard, Training, fit
 from small import same, settings, trained
 
 # The running law.
@@ -476,7 +476,7 @@ def test_chains_far_outside_of_the_data_are_counted() -> None:
     x_model[:3, 1] = 3.5
     x_model[3:5, 0] = 2.5
     bank.put(torch.arange(10), x_model, 1)
-    assert float(bank.figures()["bank_outside"]) == pytest.approx(0.3)
+    assert float(bank.metrics()["bank_outside"]) == pytest.approx(0.3)
 
 
 def test_a_lost_start_moves_away() -> None:

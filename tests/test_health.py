@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from coldness.diagnostics.health import ADVICE, health_figures, training_state
+from coldness.diagnostics.health import ADVICE, health_metrics, training_state
 from coldness.diagnostics.weights import LEAST_GRAD_SCALE, starved_share, weight_health
 
 N = 3000
@@ -48,12 +48,12 @@ def weighted(**more: np.ndarray | float) -> dict[str, np.ndarray]:
 
 
 def state(columns: dict[str, np.ndarray], **metrics: float) -> str | None:
-    found = training_state({**health_figures(columns), **metrics})
+    found = training_state({**health_metrics(columns), **metrics})
     return None if found is None else found.state
 
 
 def test_figures_of_a_steady_run() -> None:
-    figures = health_figures(steady(bank_outside=np.arange(N) / N))
+    figures = health_metrics(steady(bank_outside=np.arange(N) / N))
     assert figures["health_window"] == 2000
     assert figures["expansion_share"] == pytest.approx(0.5, abs=0.06)
     assert figures["expansion_share"] + figures["contraction_share"] == 1
@@ -67,12 +67,12 @@ def test_figures_of_a_steady_run() -> None:
 
 def test_only_the_window_counts() -> None:
     early = np.where(np.arange(N) < 1000, 1e9, RNG.normal(size=N))
-    assert health_figures(steady(d=early))["d_size"] < 1
-    assert health_figures(steady(d=early), window=N)["d_size"] > 0.7
+    assert health_metrics(steady(d=early))["d_size"] < 1
+    assert health_metrics(steady(d=early), window=N)["d_size"] > 0.7
 
 
 def test_with_beta_the_weighted_loss_is_what_is_balanced() -> None:
-    figures = health_figures(weighted())
+    figures = health_metrics(weighted())
     assert figures["expansion_share"] == pytest.approx(0.5, abs=0.06)
     assert figures["beta"] == 0.9
     assert figures["weight_ess_median"] == 0.2
@@ -84,9 +84,9 @@ def test_with_beta_the_weighted_loss_is_what_is_balanced() -> None:
 
 def test_terms_beside_the_contrast_are_left_out_where_it_is_logged() -> None:
     columns = weighted(loss=5 + RNG.normal(size=N) / 800)
-    assert health_figures(columns)["contraction_share"] == 1
+    assert health_metrics(columns)["contraction_share"] == 1
     columns["contrast"] = RNG.normal(size=N)
-    assert health_figures(columns)["contraction_share"] == pytest.approx(0.5, abs=0.06)
+    assert health_metrics(columns)["contraction_share"] == pytest.approx(0.5, abs=0.06)
 
 
 def test_several_sources() -> None:
@@ -98,7 +98,7 @@ def test_several_sources() -> None:
         d_std_1=0.5,
         loss=RNG.normal(size=N),
     )
-    figures = health_figures(columns)
+    figures = health_metrics(columns)
     assert figures["expansion_share"] == pytest.approx(0.5, abs=0.06)
     assert figures["loss_snr"] == pytest.approx(-3, abs=0.1)
     assert figures["loss_variance_1"] == 0.25
@@ -110,7 +110,7 @@ def test_several_sources() -> None:
 def test_two_contrasts_are_starved_together_only() -> None:
     scale = np.where(np.arange(N) % 4 == 0, 1.0, 1e-9)
     columns = weighted(grad_scale=scale)
-    assert health_figures(columns)["starved_share"] == 0.75
+    assert health_metrics(columns)["starved_share"] == 0.75
     columns |= {
         name: np.full(N, value)
         for name, value in {
@@ -120,7 +120,7 @@ def test_two_contrasts_are_starved_together_only() -> None:
             "grad_scale_1": 0.5,
         }.items()
     }
-    figures = health_figures(columns)
+    figures = health_metrics(columns)
     assert figures["starved_share"] == 0
     assert figures["weight_ess_median_1"] == 0.4
 
@@ -134,20 +134,20 @@ def test_weights_over_a_window() -> None:
 
 
 def test_nothing_is_said_of_nothing() -> None:
-    assert health_figures({}) == {}
-    assert health_figures({"d": np.array([1.0])}) == {}
+    assert health_metrics({}) == {}
+    assert health_metrics({"d": np.array([1.0])}) == {}
     assert training_state({}) is None
     assert training_state({"kl": 0.1}) is None
 
 
 def test_a_short_run_has_no_oscillation() -> None:
-    figures = health_figures({"d": RNG.normal(size=300)})
+    figures = health_metrics({"d": RNG.normal(size=300)})
     assert "variance_ratio" not in figures
     assert figures["health_window"] == 300
 
 
 def test_chains_without_steps_have_no_gradients_to_correlate() -> None:
-    figures = health_figures(steady(r=0.0))
+    figures = health_metrics(steady(r=0.0))
     assert "d_lag_1" in figures
     assert not {"r_lag_1", "d_then_r", "d_with_r"} & figures.keys()
 
@@ -165,7 +165,7 @@ def test_strong_oscillation_without_long_chains_is_non_convergent() -> None:
     e = RNG.normal(size=N + 1)
     strong = steady(d=e[1:] - e[:-1])
     assert state(strong) == "non-convergent"
-    found = training_state({**health_figures(strong), **CONVERGED})
+    found = training_state({**health_metrics(strong), **CONVERGED})
     assert found is not None
     assert found.state == "convergent"
     assert "the learning rate is high" in found.sentence
@@ -190,7 +190,7 @@ def test_lasting_contraction_is_oversaturated() -> None:
 def test_explosions() -> None:
     d = RNG.normal(size=N)
     d[-150:] *= 1e6
-    found = training_state({**health_figures(steady(d=d)), **CONVERGED})
+    found = training_state({**health_metrics(steady(d=d)), **CONVERGED})
     assert found is not None
     assert found.state == "diverging"
     assert "grew" in found.figure
@@ -199,7 +199,7 @@ def test_explosions() -> None:
 def test_what_is_not_finite_is_diverging_and_kept() -> None:
     d = RNG.normal(size=N)
     d[-1] = math.nan
-    figures = health_figures(steady(d=d))
+    figures = health_metrics(steady(d=d))
     assert math.isnan(figures["d_growth"])
     assert math.isnan(figures["variance_ratio"])
     found = training_state(figures)
@@ -216,7 +216,7 @@ def test_starved_from_half_of_the_updates_on() -> None:
 
 
 def test_states_come_with_figures_and_advice() -> None:
-    found = training_state({**health_figures(weighted()), **CONVERGED, "rhat": 1.7})
+    found = training_state({**health_metrics(weighted()), **CONVERGED, "rhat": 1.7})
     assert found is not None
     for text in ("of the last 2,000 updates", "weak oscillation", "+0.1", "-0.05", "R-hat 1.7"):
         assert text in found.figure

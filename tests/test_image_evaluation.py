@@ -18,7 +18,7 @@ from coldness.diagnostics import distances as of_distances
 from coldness.diagnostics.distances import distances
 from coldness.energies import ClassifierEnergy, ScalarEnergy
 from coldness.evaluation import evaluate
-from coldness.evaluation.bank_checks import bank_figures, bank_samples
+from coldness.evaluation.bank_checks import bank_metrics, bank_samples
 from coldness.evaluation.class_samples import by_class, judged
 from coldness.evaluation.classification import BINS, probabilities, refined, reliability
 from coldness.evaluation.features import NoFeatures, as_bytes, feature_network
@@ -489,7 +489,7 @@ def test_banks_of_bytes_are_read_as_chains_and_examples_do_not_repeat() -> None:
     assert x is not None
     level = float(data.train.max() - data.train.min()) / 255
     assert float(nearest(x, data.train)[1].max()) < level / 2 * math.sqrt(36) + 1e-6
-    figures = bank_figures(settings, banks)
+    figures = bank_metrics(settings, banks)
     assert figures["bank_duplicates"] == 0
     # Of 75 slots and 75 examples, each a sample of the same 150.
     assert figures["bank_spacing"] == pytest.approx(1, abs=0.1)

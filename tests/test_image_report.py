@@ -15,15 +15,15 @@ from PIL import Image
 
 from browser import check_in_browser, images, needs_browser
 from coldness.report import reliability, score_histograms, write_report
-from coldness.report.comparison import best, main_figures
 from coldness.report.figures import DARK, LIGHT, Curve
 from coldness.report.image_grids import CLASSES, MOMENTS, ROW, Moments, pictures
 from coldness.report.labels import in_order, label
-from coldness.report.plate_figure import figure_png
 from coldness.report.run import read_run
 from coldness.report.tiles import NOT_FINITE, SHARP, Tiles, gap_of, square, tiles
 from coldness.report.trust import pictures as small_pictures
-from coldness.training.checkpoint import BadFile
+from coldness.runs.files import BadFile
+from coldness.studies.plate_figure import figure_png
+from coldness.trust.comparison import best, main_figures
 from conftest import BLANK
 from image_runs import image_arrays, image_run, moments
 from test_study_report import PLAIN, page_of, row, study_of

@@ -21,9 +21,9 @@ from coldness.cli.doctor import temperature_lines, warning_lines
 from coldness.energies import Gaussian, ScalarEnergy
 from coldness.kernels import MALA, GeometricSteps, Kernel, Langevin, run
 from coldness.nets import MLP
+from coldness.runs.folder import RunFolder
+from coldness.runs.log import read_metrics
 from coldness.training import Diverged, Training, fit
-from coldness.training.folder import RunFolder
-from coldness.training.log import read_metrics
 from coldness.training.recipe import find, resolve
 from laws import coordinates, generator, normal
 from small import QUICK, same, settings, trained
@@ -66,7 +66,7 @@ def test_chains_run_with_the_step_over_the_norm(of: Any, tempering: float, kerne
         schedule=schedule,
     )  # fmt: skip
     torch.testing.assert_close(chains.x, expected.x, rtol=1e-12, atol=1e-14)
-    assert float(source.figures()["step_scale"]) == pytest.approx(1 / NORMS[of], rel=1e-12)
+    assert float(source.metrics()["step_scale"]) == pytest.approx(1 / NORMS[of], rel=1e-12)
 
 
 def test_the_norm_is_a_mean_of_norms_over_the_batch() -> None:

@@ -17,7 +17,7 @@ from coldness.diagnostics.oscillation import (
     oscillation,
     variance_ratio,
 )
-from coldness.diagnostics.series import health_figures
+from coldness.diagnostics.series import health_metrics
 
 N = 2000
 
@@ -150,7 +150,7 @@ def test_expansion_and_contraction_of_a_linear_model() -> None:
     for t in range(n - 1):
         r[t + 1] = r[t] - b * (r[t] + e[t])
     v = b / (2 - b)
-    figures = health_figures({"d": r + e, "r": r}, window=n)
+    figures = health_metrics({"d": r + e, "r": r}, window=n)
     error = 5 / math.sqrt(n)
     assert figures["d_with_r"] == pytest.approx(math.sqrt(v / (1 + v)), abs=error)
     then = (1 - b) * v - b

@@ -19,8 +19,8 @@ from coldness.evaluation import compare_on_grid, evaluate
 from coldness.evaluation.density import score_on_grid
 from coldness.evaluation.likelihood import plain_models
 from coldness.nets import MLP
-from coldness.report.verdict import judge
 from coldness.training.recipe import RecipeError, find, resolve
+from coldness.trust.verdict import judge
 from laws import assert_share, generator
 from small import QUICK
 

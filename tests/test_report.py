@@ -15,15 +15,15 @@ import yaml
 from browser import check_in_browser, images, needs_browser
 from coldness.cli.train import print_verdict
 from coldness.diagnostics.convergence import CHANGE, SHIFT
-from coldness.evaluation.ais import LEAST_ESS, LOOSE
+from coldness.likelihood.ais import LEAST_ESS, LOOSE
 from coldness.report import chains, figures, judge, write_report
-from coldness.report.density_answer import likelihood_line
 from coldness.report.figures import histogram, sample_density
 from coldness.report.loss_noise import with_noise
 from coldness.report.panels import ENOUGH_FOR_KERNELS
 from coldness.report.training_curves import curves
-from coldness.report.verdict import number
-from coldness.training.checkpoint import BadFile
+from coldness.runs.files import BadFile
+from coldness.trust.density_answer import likelihood_line
+from coldness.trust.verdict import number
 
 MakeRun = Callable[..., Path]
 ANGLES = 2 * np.pi * np.arange(8) / 8

@@ -15,12 +15,12 @@ import pytest
 
 from coldness.cli import reproduce
 from coldness.cli.main import main
+from coldness.runs.folder import FolderError, RunFolder
 from coldness.studies import Study, packaged_studies, read_study
 from coldness.studies.cell import quick, read_cell, run_cell
 from coldness.studies.claims import judge_claims
 from coldness.studies.grid import Grid
 from coldness.studies.study import FIGURES
-from coldness.training.folder import FolderError, RunFolder
 from small import stand_in_images
 
 SMALL = """

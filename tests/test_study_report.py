@@ -12,12 +12,12 @@ import pytest
 from PIL import Image
 
 from browser import check_in_browser, images, needs_browser
-from coldness.report import plates, study_curves
-from coldness.report.plate_figure import figure_png
-from coldness.report.study import summarise, write_study_report
+from coldness.runs.files import BadFile
+from coldness.studies import plates, study_curves
 from coldness.studies.claims import Outcome
+from coldness.studies.page import summarise, write_study_report
+from coldness.studies.plate_figure import figure_png
 from coldness.studies.study import Block, Study
-from coldness.training.checkpoint import BadFile
 from test_report import mixture_log_p, mixture_sample
 
 EVIL = "<script>alert(1)<'\"$_{&"

@@ -13,11 +13,11 @@ import torch
 
 from coldness.data import HeldOut
 from coldness.energies import Tempered
+from coldness.runs.files import BadFile, load_checkpoint
+from coldness.runs.log import MetricsLog, read_metrics
 from coldness.seeds import generators
 from coldness.training import Diverged, Interrupted, Training, fit
-from coldness.training.checkpoint import BadFile, load_checkpoint
 from coldness.training.ema import MovingAverage
-from coldness.training.log import MetricsLog, read_metrics
 from small import same, settings, trained
 
 RUNS = {

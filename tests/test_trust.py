@@ -20,21 +20,21 @@ from coldness.energies import Energy
 from coldness.evaluation import evaluate
 from coldness.report import figures, judge, trust, write_report
 from coldness.report.anatomy import pictures as anatomy_pictures
-from coldness.report.answers import QUESTIONS
-from coldness.report.events import Event, guard_figures, read_events, story
+from coldness.report.events import Event, guard_metrics, read_events, story
 from coldness.report.labels import label
-from coldness.report.ood_answer import (
+from coldness.report.run import read_run
+from coldness.runs.files import BadFile
+from coldness.runs.folder import RunFolder
+from coldness.training.settings import Settings
+from coldness.trust.answers import QUESTIONS
+from coldness.trust.ood_answer import (
     ALONE_PARTLY,
     ALONE_YES,
     BEHIND_PARTLY,
     BEHIND_YES,
     others,
 )
-from coldness.report.run import read_run
-from coldness.report.training_answer import training_figures
-from coldness.training.checkpoint import BadFile
-from coldness.training.folder import RunFolder
-from coldness.training.settings import Settings
+from coldness.trust.training_answer import training_metrics
 from small import settings
 
 STEADY = {
@@ -331,14 +331,14 @@ def test_the_story_of_a_run(tmp_path: Path) -> None:
 
 def test_figures_of_the_guard(tmp_path: Path) -> None:
     write_events(tmp_path, STOPPED)
-    assert guard_figures(read_events(tmp_path)) == {
+    assert guard_metrics(read_events(tmp_path)) == {
         "guard_alarms": 4,
         "guard_rollbacks": 3,
         "guard_warnings": 0,
         "guard_stopped": 1,
     }
     write_events(tmp_path, [*STOPPED, event(1500, "resumed", "starvation", 3)])
-    assert guard_figures(read_events(tmp_path))["guard_stopped"] == 0
+    assert guard_metrics(read_events(tmp_path))["guard_stopped"] == 0
 
 
 @pytest.mark.parametrize("line", ['{"event": "alarm"}', '{"iteration": 1, "event": "party"}'])
@@ -420,11 +420,11 @@ def test_a_run_without_a_guard_has_no_figures_of_one(guarded: Path, tmp_path: Pa
         *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True)),
     ]
     (tmp_path / "metrics.csv").write_text("\n".join(lines) + "\n")
-    assert "guard_alarms" not in training_figures(tmp_path)
-    assert training_figures(guarded)["guard_rollbacks"] == 3
-    assert training_figures(tmp_path)["health_window"] == 300
+    assert "guard_alarms" not in training_metrics(tmp_path)
+    assert training_metrics(guarded)["guard_rollbacks"] == 3
+    assert training_metrics(tmp_path)["health_window"] == 300
     with pytest.raises(BadFile, match="missing"):
-        training_figures(tmp_path / "none")
+        training_metrics(tmp_path / "none")
 
 
 def test_a_page_where_nothing_is_finite(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ from benchmarks.toy import Chain, Iteration
 from coldness.allocator import keep_freed_memory
 from coldness.chains import Bank, Source, UniformNoise
 from coldness.energies import ClassifierEnergy
+from coldness.guard.policy import Guard
 from coldness.kernels import Langevin
 from coldness.nets import WideResNet
 from coldness.objectives import CrossEntropy
 from coldness.precision import autocast
 from coldness.training import Settings
-from coldness.training.guard import Guard
 
 
 def _energy() -> ClassifierEnergy:

@@ -22,12 +22,12 @@ from benchmarks.toy import (
 from coldness.chains import GaussianNoise, Source
 from coldness.data import Mixture2D
 from coldness.energies import ScalarEnergy
+from coldness.guard.policy import Guard
+from coldness.guard.rescue import Rescue
 from coldness.kernels import Langevin
 from coldness.nets import MLP
+from coldness.runs.log import MetricsLog, Row
 from coldness.training import Settings, Training
-from coldness.training.guard import Guard
-from coldness.training.log import MetricsLog, Row
-from coldness.training.rescue import Rescue
 
 
 def _energy() -> ScalarEnergy:

@@ -158,7 +158,7 @@ class Bank(Start):
         far = (x_model - self._middle).abs() > self._reach
         self.outside = (far.flatten(1).float().mean(1) > FEW).float().mean()
 
-    def figures(self) -> dict[str, Tensor]:
+    def metrics(self) -> dict[str, Tensor]:
         """Age in steps, and the share of the chains just returned that are far outside of data."""
         age = self.age.float()
         return {

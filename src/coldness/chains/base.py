@@ -67,7 +67,7 @@ class Start(ABC):
     ) -> None:
         """Takes chains back, after that many steps."""
 
-    def figures(self) -> dict[str, Tensor]:
+    def metrics(self) -> dict[str, Tensor]:
         """What is worth logging."""
         return {}
 

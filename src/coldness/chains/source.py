@@ -205,10 +205,10 @@ class Source:
         """The kernel's step size at the end of a chain, on the model itself."""
         return self._step_size(1.0, step_scale) * float(self._factors()[-1])
 
-    def figures(self) -> dict[str, Tensor]:
-        """What is worth logging of an iteration's chains beside their own figures."""
+    def metrics(self) -> dict[str, Tensor]:
+        """What is worth logging of an iteration's chains beside their own metrics."""
         steps = {} if self.adaptation is None else {"step_scale": self.adaptation.scale}
-        return {**self.start.figures(), **steps}
+        return {**self.start.metrics(), **steps}
 
     def state_dict(self) -> dict[str, Any]:
         """Everything mutable."""

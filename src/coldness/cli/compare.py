@@ -1,12 +1,12 @@
 """coldness compare RUN RUN...: trained models side by side.
 
-A column a run: what each can be trusted with, and below that the main figures, of which the best
+A column a run: what each can be trusted with, and below that the main metrics, of which the best
 has a star. An AUROC has that of the true density, or of a plain model, in brackets. Where several
 runs have a star they cannot be told apart: brackets overlap, or energy distances differ by less
 than two samples of the data do. Runs on different data have none.
 
 Nothing is evaluated here: a run without metrics.json needs `coldness evaluate RUN` first. --out
-writes the same as a page, with pictures and settings that differ; --json prints all figures.
+writes the same as a page, with pictures and settings that differ; --json prints all metrics.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from rich.markup import escape
 from coldness.cli.console import output
 from coldness.cli.tables import as_data, comparison_table
 from coldness.report import write_report
-from coldness.report.comparison import best
 from coldness.report.page import names_of
-from coldness.report.training_answer import training_figures
-from coldness.report.verdict import judge
-from coldness.training.folder import FolderError, RunFolder, as_json
+from coldness.runs.folder import FolderError, RunFolder, as_json
+from coldness.trust.comparison import best
+from coldness.trust.training_answer import training_metrics
+from coldness.trust.verdict import judge
 
 
 def parser() -> ArgumentParser:
@@ -50,7 +50,7 @@ def main(words: list[str]) -> int:
     out = None if given.out is None else Path(given.out)
     if out is not None and out.exists() and not given.overwrite:
         raise FolderError(f"{out} exists: --overwrite replaces it")
-    runs = [{**RunFolder(path).metrics(), **training_figures(path)} for path in paths]
+    runs = [{**RunFolder(path).metrics(), **training_metrics(path)} for path in paths]
     names, verdicts = names_of(paths), [judge(metrics) for metrics in runs]
     data = [yaml.safe_load(RunFolder(path).config.read_text()).get("data") for path in paths]
     same = all(each == data[0] for each in data)
@@ -58,7 +58,7 @@ def main(words: list[str]) -> int:
         write_report(paths, out)
     if given.json:
         columns = [
-            {"name": name, **as_data(verdict), "figures": as_json(metrics)}
+            {"name": name, **as_data(verdict), "metrics": as_json(metrics)}
             for name, verdict, metrics in zip(names, verdicts, runs, strict=True)
         ]
         stars = {key: [names[k] for k in at] for key, at in best(runs).items()} if same else {}
@@ -68,7 +68,7 @@ def main(words: list[str]) -> int:
     for name, verdict in zip(names, verdicts, strict=True):
         output.print(f"[bold]{escape(name)}[/] {verdict.summary}")
     if not same:
-        output.print("These runs are on different data: their figures do not compare.")
+        output.print("These runs are on different data: their metrics do not compare.")
     if out is not None:
         output.print(f"report: {out}")
     return 0

@@ -19,7 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from coldness.training.log import Row
+from coldness.runs.log import Row
 
 # Everything people read while they wait goes to stderr; results go to stdout.
 console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -36,21 +36,21 @@ def show_log_lines() -> None:
 
 
 class TrainingBar:
-    """Progress of a training run: rate, remaining time, and the figures that matter."""
+    """Progress of a training run: rate, remaining time, and the metrics that matter."""
 
     def __init__(self, progress: Progress, iterations: int, done: int) -> None:
         self._progress = progress
         self._task: TaskID = progress.add_task(
-            "train", total=iterations, completed=done, figures=""
+            "train", total=iterations, completed=done, metrics=""
         )
 
     def __call__(self, iteration: int, row: Row) -> None:
         speed = self._progress.tasks[self._task].speed
         rate = f"{speed:.0f} it/s  " if speed else ""
-        figures = f"{rate}d {row['d']:+.3g}  r {row['r']:.3g}  ess {row['weight_ess']:.2f}"
+        metrics = f"{rate}d {row['d']:+.3g}  r {row['r']:.3g}  ess {row['weight_ess']:.2f}"
         if row["attempt"]:
-            figures += f"  rollbacks {row['attempt']:.0f}"
-        self._progress.update(self._task, completed=iteration, figures=figures)
+            metrics += f"  rollbacks {row['attempt']:.0f}"
+        self._progress.update(self._task, completed=iteration, metrics=metrics)
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def training_bar(iterations: int, done: int = 0) -> Iterator[TrainingBar]:
         MofNCompleteColumn(),
         TextColumn("eta"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[figures]}"),
+        TextColumn("{task.fields[metrics]}"),
     )
     with Progress(*columns, console=console, speed_estimate_period=10) as progress:
         yield TrainingBar(progress, iterations, done)

@@ -13,7 +13,7 @@ from jsonargparse import ArgumentParser
 from coldness.cli.console import console, output, show_log_lines
 from coldness.cli.train import train
 from coldness.report import write_report
-from coldness.training.folder import FolderError, RunFolder
+from coldness.runs.folder import FolderError, RunFolder
 from coldness.training.recipe import find, resolve
 
 

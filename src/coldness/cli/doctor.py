@@ -26,8 +26,8 @@ from coldness.doctor import (
     temperature_lines,
     too_noisy,
 )
+from coldness.runs.folder import as_json
 from coldness.training import Settings
-from coldness.training.folder import as_json
 from coldness.training.recipe import RecipeError, settings_parser
 
 
@@ -91,5 +91,5 @@ def _as_json(recipe: str, found: Examination) -> dict[str, object]:
     return {
         "recipe": recipe,
         "warnings": [{**asdict(finding), "line": finding.line} for finding in found.findings],
-        "figures": as_json(found.figures),
+        "metrics": as_json(found.metrics),
     }

@@ -29,16 +29,16 @@ from coldness.cli.tables import as_data, trust_table
 from coldness.cli.train import print_verdict
 from coldness.cli.words import allow_imports_option
 from coldness.evaluation import evaluate
-from coldness.evaluation.ais import AIS
-from coldness.evaluation.bank_checks import bank_figures
+from coldness.evaluation.bank_checks import bank_metrics
 from coldness.evaluation.ood import read_sets
+from coldness.likelihood.ais import AIS
 from coldness.report import write_report
-from coldness.report.ood_answer import set_names
-from coldness.report.training_answer import training_figures
-from coldness.report.verdict import judge
-from coldness.training.checkpoint import BadFile, load_checkpoint
-from coldness.training.folder import FolderError, RunFolder, as_json
+from coldness.runs.files import BadFile, load_checkpoint
+from coldness.runs.folder import FolderError, RunFolder, as_json
 from coldness.training.settings import Settings
+from coldness.trust.ood_answer import set_names
+from coldness.trust.training_answer import training_metrics
+from coldness.trust.verdict import judge
 
 CHANGES = ("samples", "long_steps", "ais_levels", "ais_chains", "ood")
 """Options that ask for a new evaluation."""
@@ -70,34 +70,34 @@ def main(words: list[str]) -> int:
     if not folder.holds_run():
         raise FolderError(f"{folder.path} holds no run of coldness")
     wanted = any(given[name] is not None for name in CHANGES)
-    figures = {} if wanted or not given.trust else _measured(folder)
-    printed_only = bool(figures)
+    metrics = {} if wanted or not given.trust else _measured(folder)
+    printed_only = bool(metrics)
     if not printed_only:
-        figures = _evaluate(folder, given)
+        metrics = _evaluate(folder, given)
     if given.trust:
-        verdict = judge(figures)
+        verdict = judge(metrics)
         if given.json:
             output.print_json(json.dumps(as_data(verdict)))
             return 0
         output.print(trust_table(verdict), soft_wrap=False)
         output.print(f"[bold]{verdict.summary}[/]")
     elif given.json:
-        output.print_json(json.dumps(as_json(figures)))
+        output.print_json(json.dumps(as_json(metrics)))
         return 0
     else:
-        print_verdict(figures)
+        print_verdict(metrics)
     if not printed_only:
         output.print(f"report: {folder.report}")
     return 0
 
 
 def _measured(folder: RunFolder) -> dict[str, Any]:
-    """Figures that are there, with those of training as its files are now; none if any lack."""
+    """Metrics that are there, with those of training as its files are now; none if any lack."""
     try:
-        figures = folder.metrics()
+        metrics = folder.metrics()
     except BadFile:
         return {}
-    return {**figures, **training_figures(folder.path)} if set_names(figures) else {}
+    return {**metrics, **training_metrics(folder.path)} if set_names(metrics) else {}
 
 
 def _evaluate(folder: RunFolder, given: Namespace) -> dict[str, Any]:
@@ -105,21 +105,21 @@ def _evaluate(folder: RunFolder, given: Namespace) -> dict[str, Any]:
     settings = folder.load(given.allow_imports)
     _change(settings, given)
     others = read_sets(given.ood or (), settings.data)
-    of_training = training_figures(folder.path)
+    of_training = training_metrics(folder.path)
     settings.use_threads()
     with stages("evaluate") as stage:
         banks = _banks(folder, settings)
-        figures, arrays = evaluate(settings, stage, others, banks)
-        figures |= {**of_training, **(bank_figures(settings, banks) if banks else {})}
+        metrics, arrays = evaluate(settings, stage, others, banks)
+        metrics |= {**of_training, **(bank_metrics(settings, banks) if banks else {})}
         try:
             before = folder.metrics()
-            figures.update({k: before[k] for k in ("seconds", "iterations") if k in before})
+            metrics.update({k: before[k] for k in ("seconds", "iterations") if k in before})
         except BadFile:
-            figures["iterations"] = settings.iterations
-        folder.save_evaluation(figures, arrays)
+            metrics["iterations"] = settings.iterations
+        folder.save_evaluation(metrics, arrays)
         stage("report")
         write_report([folder.path], folder.report)
-    return figures
+    return metrics
 
 
 def _banks(folder: RunFolder, settings: Settings) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from jsonargparse import ArgumentParser
 
 from coldness.cli.console import output
 from coldness.report import write_report
-from coldness.training.folder import FolderError, RunFolder
+from coldness.runs.folder import FolderError, RunFolder
 
 
 def parser() -> ArgumentParser:

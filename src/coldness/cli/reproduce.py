@@ -25,18 +25,18 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from coldness.cli.console import console, output, stages
-from coldness.report.plate_figure import figure_png
-from coldness.report.study import write_study_report
+from coldness.runs.files import write_atomically
+from coldness.runs.folder import FolderError, lock
 from coldness.studies import Study, packaged_studies, read_study
 from coldness.studies.cell import Row, quick, read_cell
 from coldness.studies.claims import Outcome, judge_claims
 from coldness.studies.grid import Grid
+from coldness.studies.page import write_study_report
+from coldness.studies.plate_figure import figure_png
 from coldness.studies.rescues import SHOWN
 from coldness.studies.study import Cell, file_name
 from coldness.studies.theory import NUMBERS, ROWS
-from coldness.training.checkpoint import write_atomically
 from coldness.training.fit import Interrupted
-from coldness.training.folder import FolderError, lock
 from coldness.training.recipe import find
 
 BADGES = {True: "[bold green]holds[/]", False: "[bold red]does not hold[/]", None: "not measured"}

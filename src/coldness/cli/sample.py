@@ -17,18 +17,18 @@ import torch
 from jsonargparse import ArgumentParser
 from torch import Tensor
 
+from coldness.batching import at_most, at_once
 from coldness.cli.console import output, show_log_lines, stages
 from coldness.cli.words import allow_imports_option
 from coldness.data import Labelled
 from coldness.energies import Conditional
 from coldness.evaluation.likelihood import potential as potential_of
 from coldness.kernels import worth_compiling
-from coldness.parts import at_most, at_once
 from coldness.precision import autocast
+from coldness.runs.files import write_atomically
+from coldness.runs.folder import FolderError, RunFolder
 from coldness.schedules import value_at
 from coldness.seeds import generators
-from coldness.training.checkpoint import write_atomically
-from coldness.training.folder import FolderError, RunFolder
 from coldness.training.recipe import nearest
 from coldness.training.settings import Settings
 

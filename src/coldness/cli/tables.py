@@ -8,9 +8,9 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from coldness.report.answers import QUESTIONS, Answer
-from coldness.report.comparison import FIGURES, best, main_figures
-from coldness.report.verdict import Verdict, number
+from coldness.trust.answers import QUESTIONS, Answer
+from coldness.trust.comparison import FIGURES, best, main_figures
+from coldness.trust.verdict import Verdict, number
 
 COLOURS = {"yes": "green", "partly": "yellow", "no": "red", "not measured": "dim"}
 
@@ -32,13 +32,13 @@ def comparison_table(
     verdicts: Sequence[Verdict],
     marked: bool,
 ) -> Table:
-    """A column a run: answers with their figures, then the main figures, the best with a star.
+    """A column a run: answers with their metrics, then the main metrics, the best with a star.
 
     Args:
         names: of the runs.
-        runs: their figures.
+        runs: their metrics.
         verdicts: on them.
-        marked: whether figures can be compared.
+        marked: whether metrics can be compared.
     """
     table = Table(show_lines=False)
     table.add_column("")

@@ -26,16 +26,16 @@ from coldness.cli.console import console, show_log_lines, stages, training_bar
 from coldness.cli.doctor import print_temperature
 from coldness.cli.words import allow_imports_option, read_recipe
 from coldness.evaluation import evaluate
-from coldness.evaluation.bank_checks import bank_figures
+from coldness.evaluation.bank_checks import bank_metrics
 from coldness.evaluation.ood import read_sets
 from coldness.report import write_report
-from coldness.report.density_answer import likelihood_line
-from coldness.report.training_answer import training_figures
-from coldness.report.verdict import judge
+from coldness.runs.files import load_checkpoint
+from coldness.runs.folder import FolderError, RunFolder
 from coldness.training import Diverged, Training, fit
-from coldness.training.checkpoint import load_checkpoint
-from coldness.training.folder import FolderError, RunFolder
 from coldness.training.recipe import RecipeError, Resolved, settings_parser
+from coldness.trust.density_answer import likelihood_line
+from coldness.trust.training_answer import training_metrics
+from coldness.trust.verdict import judge
 
 MAY_CHANGE_ON_RESUME = {"iterations", "checkpoint_every", "tensorboard", "evaluation", "guard"}
 
@@ -67,7 +67,7 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
 ) -> dict[str, float]:
-    """Trains into the folder `out`; gives the figures that go into metrics.json."""
+    """Trains into the folder `out`; gives the metrics that go into metrics.json."""
     if resume and overwrite:
         raise FolderError("--resume and --overwrite exclude each other")
     folder, settings = RunFolder(out), resolved.settings
@@ -100,35 +100,35 @@ def train(
             diverged = error
         folder.save_model(training.weights())
         settings.load_model_state(training.weights())
-        figures = finish(folder, training)
+        metrics = finish(folder, training)
         if diverged is not None:
             raise diverged
-        return figures
+        return metrics
 
 
 def finish(folder: RunFolder, training: Training) -> dict[str, float]:
     """Judges the trained model and writes its report."""
     with stages("evaluate") as stage:
         banks = [source.state_dict() for source in training.settings.sources]
-        figures, arrays = evaluate(training.settings, stage, banks=banks)
-        figures |= {**training_figures(folder.path), **bank_figures(training.settings, banks)}
-        figures["seconds"] = round(training.seconds, 3)
-        figures["iterations"] = training.iteration
-        folder.save_evaluation(figures, arrays)
+        metrics, arrays = evaluate(training.settings, stage, banks=banks)
+        metrics |= {**training_metrics(folder.path), **bank_metrics(training.settings, banks)}
+        metrics["seconds"] = round(training.seconds, 3)
+        metrics["iterations"] = training.iteration
+        folder.save_evaluation(metrics, arrays)
         stage("report")
         write_report([folder.path], folder.report)
-    print_verdict(figures)
+    print_verdict(metrics)
     console.print(f"report: {folder.report}")
-    return figures
+    return metrics
 
 
-def print_verdict(figures: dict[str, float]) -> None:
+def print_verdict(metrics: dict[str, float]) -> None:
     """The verdict of the report, in the terminal."""
-    verdict = judge(figures)
+    verdict = judge(metrics)
     console.print(f"[bold]{verdict.summary}[/]")
     for answer in verdict.answers:
         console.print(f"  {answer.question:<36} [bold]{answer.answer}[/]  {answer.figure}")
-    console.print(f"  {'log-likelihood of test points':<36} {likelihood_line(figures)}")
+    console.print(f"  {'log-likelihood of test points':<36} {likelihood_line(metrics)}")
 
 
 def _check_same(folder: RunFolder, resolved: Resolved) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jsonargparse import ArgumentParser, Namespace
 
-from coldness.training.folder import FolderError, RunFolder
+from coldness.runs.folder import FolderError, RunFolder
 from coldness.training.recipe import RecipeError, Resolved, find, resolve
 
 

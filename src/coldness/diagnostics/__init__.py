@@ -1,4 +1,4 @@
-"""Diagnostics: what the figures of a run say, as pure functions of arrays."""
+"""Diagnostics: what the metrics of a run say, as pure functions of arrays."""
 
 from coldness.diagnostics.losses import paired_covariance, signal_to_noise
 

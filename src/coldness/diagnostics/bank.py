@@ -37,7 +37,7 @@ LOWEST = 0.01
 def bank_health(
     x: Tensor, age: Tensor, starts: Tensor, x_data: Tensor, u: Tensor, u_data: Tensor
 ) -> dict[str, float]:
-    """Figures of a bank.
+    """Metrics of a bank.
 
     Args:
         x: slots (N, ...).
@@ -47,14 +47,14 @@ def bank_health(
         u: potentials of the slots (N,).
         u_data: potentials of examples.
     """
-    figures = {
+    metrics = {
         "bank_age": float(age.double().mean()),
         "bank_untouched": float((age == 0).double().mean()),
     }
     x, starts, x_data = (y.flatten(1).double().cpu() for y in (x, starts, x_data))
     lost = int((~(x.isfinite().all(1) & u.isfinite().cpu())).sum())
     if lost:
-        return {**figures, "bank_lost": float(lost)}
+        return {**metrics, "bank_lost": float(lost)}
     lowest = torch.quantile(u_data.double().cpu(), LOWEST)
     scale = x_data.std(0)
     scale = torch.where(scale > 0, scale, torch.ones_like(scale))
@@ -62,7 +62,7 @@ def bank_health(
     some, fresh = x[:n] / scale, starts[:n] / scale
     data, others = x_data[:n] / scale, x_data[n : 2 * n] / scale
     return {
-        **figures,
+        **metrics,
         "bank_near_start": _nearer(some, fresh, data),
         "bank_near_start_data": _nearer(others, fresh, data),
         "bank_saturated": float((u.double().cpu() < lowest).double().mean()),

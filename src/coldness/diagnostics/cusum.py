@@ -10,7 +10,7 @@ Why this and not a threshold. The law of a gap or a gradient norm is not known b
 between models by orders of magnitude, has heavy tails, and moves slowly while a model learns. So
 the reference is the figure's own recent past, by medians, which a few wild values do not move; the
 lag keeps the beginning of a change out of its own reference; the cap and the sum let one wild batch
-pass, and not several in a row; a rise too small for a single z to be large adds up. Of figures on a
+pass, and not several in a row; a rise too small for a single z to be large adds up. Of metrics on a
 logarithmic scale the least spread is a factor: what stays within it is no change at all.
 
 References:

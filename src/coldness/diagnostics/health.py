@@ -1,4 +1,4 @@
-"""What came of a training: one of five states, from its figures, with what to do about it.
+"""What came of a training: one of five states, from its metrics, with what to do about it.
 
     diverging        a figure of the window is not finite; or |d| grew a hundredfold within it; or
                      nine of ten updates are expansions and |d| is above 100 nats: data and
@@ -11,7 +11,7 @@
 
 in this order: the first that holds. Where long chains are (`converged`, `oversaturated`,
 `drifting`) is judged as in convergence.py, on the model itself, whatever beta was. d alone cannot
-tell the last three apart: it is around 0 in all of them (practical appendix D). So without figures
+tell the last three apart: it is around 0 in all of them (practical appendix D). So without metrics
 of long chains only strong oscillation or lasting expansion make a run non-convergent, and a steady
 one has no state.
 
@@ -39,9 +39,9 @@ from typing import Literal
 from coldness.diagnostics.convergence import state as long_run_state
 from coldness.diagnostics.mixing import SEPARATE
 from coldness.diagnostics.oscillation import Oscillation
-from coldness.diagnostics.series import health_figures
+from coldness.diagnostics.series import health_metrics
 
-__all__ = ["TrainingState", "health_figures", "training_state"]
+__all__ = ["TrainingState", "health_metrics", "training_state"]
 
 State = Literal["convergent", "non-convergent", "oversaturated", "diverging", "starved"]
 Metrics = Mapping[str, float]
@@ -83,12 +83,12 @@ class TrainingState:
 
 
 def training_state(metrics: Metrics) -> TrainingState | None:
-    """Of the figures of metrics.json, any of which may be missing; None where they say nothing."""
+    """Of the metrics of metrics.json, any of which may be missing; None where they say nothing."""
     state = _state(metrics)
     if state is None:
         return None
     notes = [SENTENCES[state], *_notes(metrics, state)]
-    return TrainingState(state, "; ".join(_figures(metrics)), " ".join(notes), ADVICE[state])
+    return TrainingState(state, "; ".join(_metrics(metrics)), " ".join(notes), ADVICE[state])
 
 
 def _state(metrics: Metrics) -> State | None:
@@ -141,7 +141,7 @@ def _notes(metrics: Metrics, state: State) -> list[str]:
     return notes
 
 
-def _figures(metrics: Metrics) -> list[str]:
+def _metrics(metrics: Metrics) -> list[str]:
     """The numbers that there are, as text."""
     texts = []
     if "expansion_share" in metrics:

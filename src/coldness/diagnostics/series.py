@@ -1,4 +1,4 @@
-"""Figures of a training, from the series in its metrics.csv: what goes into metrics.json.
+"""Metrics of a training, from the series in its metrics.csv: what goes into metrics.json.
 
 Of the last 2,000 iterations, or of all where there are fewer:
 
@@ -52,21 +52,21 @@ Columns = Mapping[str, Array]
 SHOWN_LAGS = 3
 
 
-def health_figures(columns: Columns, window: int = WINDOW) -> dict[str, float]:
-    """The figures above, of those columns that are there; none where no d is, or no two rows."""
+def health_metrics(columns: Columns, window: int = WINDOW) -> dict[str, float]:
+    """The metrics above, of those columns that are there; none where no d is, or no two rows."""
     if len(columns.get("d", ())) < 2:
         return {}
     last = {name: np.asarray(values, np.float64)[-window:] for name, values in columns.items()}
-    figures = {"health_window": float(len(last["d"]))}
+    metrics = {"health_window": float(len(last["d"]))}
     if "beta" in last:
-        figures["beta"] = float(last["beta"][-1])
+        metrics["beta"] = float(last["beta"][-1])
     shares = balance(_contrast(last))
-    figures |= {"expansion_share": shares.expansion, "contraction_share": shares.contraction}
+    metrics |= {"expansion_share": shares.expansion, "contraction_share": shares.contraction}
     sizes = [np.abs(last[name]) for name in _all(last, "d")]
-    figures["d_size"] = float(np.max([np.median(size) for size in sizes]))
-    figures["d_growth"] = float(np.max([_growth(size) for size in sizes]))
-    figures |= {**_correlations(last), **_losses(last), **_weights(last)}
-    return figures | {n: float(last[n][-1]) for n in _all(last, "bank_outside")}
+    metrics["d_size"] = float(np.max([np.median(size) for size in sizes]))
+    metrics["d_growth"] = float(np.max([_growth(size) for size in sizes]))
+    metrics |= {**_correlations(last), **_losses(last), **_weights(last)}
+    return metrics | {n: float(last[n][-1]) for n in _all(last, "bank_outside")}
 
 
 def _all(columns: Columns, name: str) -> list[str]:
@@ -96,36 +96,36 @@ def _correlations(columns: Columns) -> dict[str, float]:
     if len(d) < LEAST:
         return {}
     found = oscillation(d)
-    figures = {"variance_ratio": found.ratio, "variance_ratio_limit": found.limit}
+    metrics = {"variance_ratio": found.ratio, "variance_ratio_limit": found.limit}
     moving = [name for name in ("d", "r") if name in columns and np.ptp(columns[name]) != 0]
     rest = {name: detrended(columns[name]) for name in moving}
     for name, x in rest.items():
         c = autocorrelation(x)
-        figures |= {f"{name}_lag_{k}": float(c[k]) for k in range(1, SHOWN_LAGS + 1)}
-        figures[f"{name}_lowest"] = float(c[1:].min())
+        metrics |= {f"{name}_lag_{k}": float(c[k]) for k in range(1, SHOWN_LAGS + 1)}
+        metrics[f"{name}_lowest"] = float(c[1:].min())
     if len(rest) == 2:
         before, same, _ = cross_correlation(rest["d"], rest["r"], lags=1)
-        figures |= {"d_then_r": float(before), "d_with_r": float(same)}
-    return figures
+        metrics |= {"d_then_r": float(before), "d_with_r": float(same)}
+    return metrics
 
 
 def _losses(columns: Columns) -> dict[str, float]:
     """Where sources share a contrast, the first one's own d is d_source."""
-    figures = {}
+    metrics = {}
     for name in _all(columns, "d_std"):
         suffix = name.removeprefix("d_std")
         d = columns.get(f"d_source{suffix}", columns.get(f"d{suffix}"))
         variance = float(np.mean(columns[name] ** 2))
-        figures[f"loss_variance{suffix}"] = variance
+        metrics[f"loss_variance{suffix}"] = variance
         if d is not None:
-            figures[f"loss_snr{suffix}"] = float(signal_to_noise(np.mean(d), np.sqrt(variance)))
-    return figures
+            metrics[f"loss_snr{suffix}"] = float(signal_to_noise(np.mean(d), np.sqrt(variance)))
+    return metrics
 
 
 def _weights(columns: Columns) -> dict[str, float]:
     """None without beta: weights are even then."""
     scales = _all(columns, "grad_scale")
-    figures = {}
+    metrics = {}
     for name in scales:
         suffix = name.removeprefix("grad_scale")
         ess, largest = (columns.get(f"{n}{suffix}") for n in ("weight_ess", "largest_weight"))
@@ -133,10 +133,10 @@ def _weights(columns: Columns) -> dict[str, float]:
         if ess is None or largest is None or beta is None or not (beta != 0).any():
             continue
         found = weight_health(ess, largest, columns[name])
-        figures[f"weight_ess_median{suffix}"] = found.ess
-        figures[f"weight_ess_least{suffix}"] = found.least_ess
-        figures[f"largest_weight_median{suffix}"] = found.largest
-        figures[f"grad_scale_median{suffix}"] = found.grad_scale
-    if figures:
-        figures["starved_share"] = starved_share([columns[name] for name in scales])
-    return figures
+        metrics[f"weight_ess_median{suffix}"] = found.ess
+        metrics[f"weight_ess_least{suffix}"] = found.least_ess
+        metrics[f"largest_weight_median{suffix}"] = found.largest
+        metrics[f"grad_scale_median{suffix}"] = found.grad_scale
+    if metrics:
+        metrics["starved_share"] = starved_share([columns[name] for name in scales])
+    return metrics

@@ -48,8 +48,8 @@ class Examination:
         return [finding for check in self.checks for finding in check.findings]
 
     @property
-    def figures(self) -> dict[str, float]:
-        return {name: value for check in self.checks for name, value in check.figures.items()}
+    def metrics(self) -> dict[str, float]:
+        return {name: value for check in self.checks for name, value in check.metrics.items()}
 
 
 def examine(
@@ -111,8 +111,8 @@ def narrowness(settings: Settings, at: Coordinates) -> Check:
         *too_noisy(settings, estimate.scale if scale is None else scale),
         *copied(settings, copies),
     ]
-    figures = {"narrowest_scale": estimate.scale, "share_of_copies": copies}
-    return Check("data", _text(settings, estimate, scale), figures, tuple(findings))
+    metrics = {"narrowest_scale": estimate.scale, "share_of_copies": copies}
+    return Check("data", _text(settings, estimate, scale), metrics, tuple(findings))
 
 
 def _text(settings: Settings, estimate: LocalScale, scale: float | None) -> str:

@@ -15,7 +15,7 @@ class Finding:
     Args:
         cause: in one word, for scripts and tests.
         where: which part of the recipe.
-        what: was found, with its figures.
+        what: was found, with its metrics.
         why: it goes wrong.
         source: paper that says so, or how it was measured.
         advice: what to do.
@@ -40,11 +40,11 @@ class Check:
     Args:
         name: in one or two words.
         text: what was found, good or bad, in a line.
-        figures: behind it.
+        metrics: behind it.
         findings: what speaks against training; empty where nothing does.
     """
 
     name: str
     text: str
-    figures: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()

@@ -45,21 +45,21 @@ def reach(
         for k, source in enumerate(settings.sources)
         if source.start.from_noise
     }
-    starved = {k for k, figures in ratios.items() if not figures["cover"] <= LARGEST_COVER}
+    starved = {k for k, metrics in ratios.items() if not metrics["cover"] <= LARGEST_COVER}
     checks = []
-    for k, figures in ratios.items():
+    for k, metrics in ratios.items():
         together = next(group for group in settings.contrasts() if k in group)
         plain = _plain(settings, k)
         findings = []
         if k in starved and (plain or starved.issuperset(together)):
-            findings.append(_far(k, figures, plain))
-        elif plain and settings.sources[k].steps and not figures["arrive"] <= LARGEST_ARRIVE:
-            findings.append(_late(k, figures))
+            findings.append(_far(k, metrics, plain))
+        elif plain and settings.sources[k].steps and not metrics["arrive"] <= LARGEST_ARRIVE:
+            findings.append(_late(k, metrics))
         text = (
-            f"source {k}: data is {figures['distance']:.3g} from the nearest start, "
-            f"chains get {figures['path']:.3g} far"
+            f"source {k}: data is {metrics['distance']:.3g} from the nearest start, "
+            f"chains get {metrics['path']:.3g} far"
         )
-        named = {f"{name}_{k}": value for name, value in figures.items()}
+        named = {f"{name}_{k}": value for name, value in metrics.items()}
         checks.append(Check("reach", text, named, tuple(findings)))
     return checks
 
@@ -99,13 +99,13 @@ def _plain(settings: Settings, k: int) -> bool:
     return all(value_at(beta, t, settings.iterations) == 0 for t in (0, settings.iterations - 1))
 
 
-def _far(k: int, figures: dict[str, float], plain: bool) -> Finding:
+def _far(k: int, metrics: dict[str, float], plain: bool) -> Finding:
     why = "its potential falls without end" if plain else "GradScale falls to 0, nothing is learned"
     return Finding(
         "reach",
         f"source {k}",
-        f"a tenth of the data is {figures['distance']:.3g} and more from the nearest start, and "
-        f"chains get {figures['path']:.3g} far",
+        f"a tenth of the data is {metrics['distance']:.3g} and more from the nearest start, and "
+        f"chains get {metrics['path']:.3g} far",
         f"nothing contradicts the data there, {why}",
         f"{BETA}, Appendix K" if plain else f"{BETA}, Appendix H",
         "start chains where the data is (GaussianNoise of its mean and width, DataStart or a "
@@ -113,12 +113,12 @@ def _far(k: int, figures: dict[str, float], plain: bool) -> Finding:
     )
 
 
-def _late(k: int, figures: dict[str, float]) -> Finding:
+def _late(k: int, metrics: dict[str, float]) -> Finding:
     return Finding(
         "reach",
         f"source {k}",
-        f"a tenth of the chains start {figures['arrive']:.2g} times as far from the data as they "
-        f"get ({figures['path']:.3g})",
+        f"a tenth of the chains start {metrics['arrive']:.2g} times as far from the data as they "
+        f"get ({metrics['path']:.3g})",
         "with beta = 0 they count in full, and are pushed up for ever",
         f"{BETA}, Appendix K",
         "give them more or larger steps, a narrower start, or a beta between 0 and 1",

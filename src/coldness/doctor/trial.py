@@ -53,7 +53,7 @@ class Trial:
     """What a few iterations showed.
 
     Args:
-        figures: of the last of them, as in metrics.csv.
+        metrics: of the last of them, as in metrics.csv.
         update: largest change of the drift by an update, in noises of a step; one a source.
         seconds: of an iteration, the median without the first.
         megabytes: at most used so far by the process, or on its device; nan where not known.
@@ -61,7 +61,7 @@ class Trial:
         not_finite: first iteration with a figure that is not finite; null for none.
     """
 
-    figures: dict[str, float]
+    metrics: dict[str, float]
     update: list[float]
     seconds: float
     megabytes: float
@@ -71,7 +71,7 @@ class Trial:
     @property
     def grad_scale(self) -> float:
         """The largest of all contrasts: one that has good negatives is enough to learn from."""
-        return max(v for name, v in self.figures.items() if name.startswith("grad_scale"))
+        return max(v for name, v in self.metrics.items() if name.startswith("grad_scale"))
 
 
 def fresh_training(settings: Settings) -> Training:
@@ -94,12 +94,12 @@ def run_trial(training: Training, probes: list[Tensor], iterations: int = ITERAT
     changes: list[list[float]] = [[] for _ in probes]
     before = [gradient(training.energy, x) for x in probes]
     seconds, not_finite = [], None
-    figures: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for t in range(iterations):
         begin = time.perf_counter()
-        figures = {name: float(value) for name, value in training.iterate().items()}
+        metrics = {name: float(value) for name, value in training.iterate().items()}
         seconds.append(time.perf_counter() - begin)
-        if not_finite is None and not all(math.isfinite(v) for v in figures.values()):
+        if not_finite is None and not all(math.isfinite(v) for v in metrics.values()):
             not_finite = t
         for k, x in enumerate(probes):
             now = gradient(training.energy, x)
@@ -107,7 +107,7 @@ def run_trial(training: Training, probes: list[Tensor], iterations: int = ITERAT
             changes[k].append(float(change) * (steps[k] / (2 * x[0].numel())) ** 0.5)
             before[k] = now
     return Trial(
-        figures=figures,
+        metrics=metrics,
         update=[float(torch.tensor(of_source).max()) for of_source in changes],  # nan stays
         seconds=median(seconds[1:] or seconds),
         megabytes=_megabytes(training.fabric.device),

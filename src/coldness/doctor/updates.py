@@ -41,8 +41,8 @@ def update_size(trial: Trial) -> Check:
             )
         )
     text = f"an update changes the drift by {size:.2g} of the noise of a step at most"
-    figures = {f"update_{j}": value for j, value in enumerate(trial.update)}
-    return Check("update", text, figures, tuple(findings))
+    metrics = {f"update_{j}": value for j, value in enumerate(trial.update)}
+    return Check("update", text, metrics, tuple(findings))
 
 
 def starvation(settings: Settings, trial: Trial, out_of_reach: bool) -> Check:
@@ -82,17 +82,17 @@ def starvation(settings: Settings, trial: Trial, out_of_reach: bool) -> Check:
                 f"set least_grad_scale to {LEAST_GRAD_SCALE:g}, or use SGD",
             )
         )
-    gap = f"gap d = {trial.figures['d']:+.3g} nats, GradScale {scale:.2g}"
+    gap = f"gap d = {trial.metrics['d']:+.3g} nats, GradScale {scale:.2g}"
     text = f"after {ITERATIONS} iterations: {gap}"
-    figures = {"d": trial.figures["d"], "grad_scale": scale}
-    return Check("negatives", text, figures, tuple(findings))
+    metrics = {"d": trial.metrics["d"], "grad_scale": scale}
+    return Check("negatives", text, metrics, tuple(findings))
 
 
 def numbers(trial: Trial) -> Check:
     """Whether everything stayed finite."""
     if trial.not_finite is None:
         return Check("numbers", f"all finite in {ITERATIONS} iterations")
-    bad = [name for name, value in trial.figures.items() if not math.isfinite(value)]
+    bad = [name for name, value in trial.metrics.items() if not math.isfinite(value)]
     finding = Finding(
         "not_finite",
         "training",
@@ -115,12 +115,12 @@ def cost(settings: Settings, trial: Trial) -> Check:
     text += "; evaluation not counted"
     if math.isfinite(memory):
         text += f"; {memory:.0f} MB of memory so far"
-    figures = {
+    metrics = {
         "seconds_per_iteration": trial.seconds,
         "seconds": seconds,
         "megabytes": memory,
     }
-    return Check("cost", text, figures)
+    return Check("cost", text, metrics)
 
 
 def duration(seconds: float) -> str:

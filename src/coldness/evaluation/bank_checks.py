@@ -1,4 +1,4 @@
-"""The banks of a trained run beside its data: figures of diagnostics/bank.py for every source.
+"""The banks of a trained run beside its data: metrics of diagnostics/bank.py for every source.
 
 Banks are not part of the model, so that they come from the run in memory or from its checkpoint.
 Names of further sources end in _1, _2.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from coldness.training.settings import Settings
 
 
-def bank_figures(settings: Settings, sources: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def bank_metrics(settings: Settings, sources: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Of the trained model in settings.energy; none where no source has a bank.
 
     Args:
@@ -32,7 +32,7 @@ def bank_figures(settings: Settings, sources: Sequence[Mapping[str, Any]]) -> di
         sources: `state_dict` of every source, as a checkpoint holds them.
     """
     energy = settings.energy
-    figures: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     device = next(energy.parameters(), torch.empty(0)).device
     for k, (start, saved) in _banks(settings, sources).items():
         of_data, of_starts = generators(settings.evaluation.seed + 3, device)
@@ -42,8 +42,8 @@ def bank_figures(settings: Settings, sources: Sequence[Mapping[str, Any]]) -> di
         found = bank_health(
             x, saved["age"], fresh, x_data, potential(energy, x), potential(energy, x_data)
         )
-        figures |= {f"{name}_{k}" if k else name: value for name, value in found.items()}
-    return figures
+        metrics |= {f"{name}_{k}" if k else name: value for name, value in found.items()}
+    return metrics
 
 
 def _examples(settings: Settings, of_data: torch.Generator, of_noise: torch.Generator) -> Tensor:

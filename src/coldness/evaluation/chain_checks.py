@@ -26,13 +26,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from coldness.batching import parts
 from coldness.chains import Source
 from coldness.diagnostics.mixing import mixing
 from coldness.energies import Energy
 from coldness.evaluation.likelihood import potential
 from coldness.evaluation.samples import energy_distance
 from coldness.kernels import MALA, DualAveraging, Kernel, run
-from coldness.parts import parts
 from coldness.precision import Precision, autocast
 
 TARGET = 0.67
@@ -127,7 +127,7 @@ class ChainChecks:
         return self.onwards(self._begin(starts.to(self.x_data)), steps, lambda step: None)
 
     def adjusted(self, trail: Trail, steps: int) -> tuple[Trail, dict[str, float]]:
-        """Chains carried on by MALA with a step adapted on as many as memory holds; its figures."""
+        """Chains carried on by MALA with a step adapted on as many as memory holds; its metrics."""
         kernel = MALA(self._at_last_step().langevin_step)
         first, *others = parts(trail.x)
         adapted = run(
@@ -150,8 +150,8 @@ class ChainChecks:
         ]
         acceptance = sum(float(c.acceptance) * len(c.x) for c in chains) / len(trail.x)
         done = trail.steps[-1] + ADAPTATION_STEPS + steps
-        figures = {"mala_step": float(h), "mala_acceptance": acceptance}
-        return self._note(trail, torch.cat([c.x for c in chains]), done), figures
+        metrics = {"mala_step": float(h), "mala_acceptance": acceptance}
+        return self._note(trail, torch.cat([c.x for c in chains]), done), metrics
 
     def acceptance(self, trail: Trail) -> float:
         """Of the training's own step, at the chains' ends."""

@@ -16,10 +16,10 @@ from importlib import import_module
 import torch
 from torch import Tensor
 
+from coldness.batching import at_once
 from coldness.chains import Source
 from coldness.data import Labelled
 from coldness.energies import Conditional
-from coldness.parts import at_once
 
 LARGEST_SIDE = 16
 """Of images that are judged."""
@@ -54,7 +54,7 @@ def by_class(
 def judged(
     data: Labelled, x: Tensor, labels: Tensor, generator: torch.Generator
 ) -> dict[str, float]:
-    """Figures of the judge on samples x (N, C, H, W) drawn for labels (N,)."""
+    """Metrics of the judge on samples x (N, C, H, W) drawn for labels (N,)."""
     if len(data.shape) != 3 or max(data.shape[1:]) > LARGEST_SIDE or not bool(x.isfinite().all()):
         return {}
     train = data.train
@@ -66,7 +66,7 @@ def judged(
         return float((judge.predict(images.flatten(1).numpy()) == of.numpy()).mean())
 
     own = share(data.test, data.test_labels)
-    figures = {"judge_accuracy": own}
+    metrics = {"judge_accuracy": own}
     if own >= JUDGE_ACCURACY:
-        figures["class_agreement"] = share(x, labels)
-    return figures
+        metrics["class_agreement"] = share(x, labels)
+    return metrics

@@ -18,10 +18,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from coldness.batching import parts
 from coldness.chains import Source
 from coldness.energies import ClassifierEnergy
 from coldness.kernels.run import frozen
-from coldness.parts import parts
 
 BINS = 15
 
@@ -56,8 +56,8 @@ def reliability(p: Tensor, labels: Tensor) -> tuple[dict[str, float], dict[str, 
     confidences, accuracies, share = mean(confidence), mean(right), count / len(p)
     ece = float((share * (accuracies - confidences).abs()).sum())
     arrays = {"confidence": confidences, "accuracy": accuracies, "share": share}
-    figures = {"accuracy": float(right.mean()), "ece": ece}
-    return figures, {f"reliability_{name}": values for name, values in arrays.items()}
+    metrics = {"accuracy": float(right.mean()), "ece": ece}
+    return metrics, {f"reliability_{name}": values for name, values in arrays.items()}
 
 
 def refined(

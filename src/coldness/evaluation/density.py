@@ -39,7 +39,7 @@ def log_density_on_grid(energy: Energy, side: Tensor, dimension: int = 2) -> tup
 def compare_on_grid(
     energy: Energy, data: KnownDensity, points: int, widening: float
 ) -> tuple[dict[str, float], dict[str, Tensor]]:
-    """Figures (kl, reverse_kl, tv, log_z, mass_outside, kl_gaussian) and the grids behind them.
+    """Metrics (kl, reverse_kl, tv, log_z, mass_outside, kl_gaussian) and the grids behind them.
 
     kl_gaussian is KL(p_d | N(mean, covariance of p_d)): what any model must beat to have learned
     more than two moments.
@@ -49,7 +49,7 @@ def compare_on_grid(
     at = _points(side, 2)
     log_p_data = data.log_prob(at).reshape(points, points)
     p, p_data, area = log_p.exp(), log_p_data.exp(), float(side[1] - side[0]) ** 2
-    figures = {
+    metrics = {
         "kl": float((p_data * (log_p_data - log_p)).sum() * area),
         "reverse_kl": float((p * (log_p - log_p_data)).sum() * area),
         "tv": float((p_data - p).abs().sum() * area / 2),
@@ -57,7 +57,7 @@ def compare_on_grid(
         "mass_outside": _mass_outside(log_p, side, data.box),
         "kl_gaussian": _gaussian_cross_entropy(at, p_data.flatten()) - data.entropy,
     }
-    return figures, {"side": side, "log_p_data": log_p_data, "log_p_model": log_p}
+    return metrics, {"side": side, "log_p_data": log_p_data, "log_p_model": log_p}
 
 
 def score_on_grid(
@@ -73,16 +73,16 @@ def score_on_grid(
     log_p, log_z = log_density_on_grid(energy, side, dimension)
     _, coarse = log_density_on_grid(energy, side[::2], dimension)
     parts = {"test": data.test, "train": data.train}
-    figures = {
+    metrics = {
         f"log_likelihood_{of}": -float(potential(energy, x[:SCORED]).mean())
         - log_z
         - data.log_scale
         for of, x in parts.items()
     }
-    figures["log_z"] = log_z
-    figures["log_z_error"] = abs(log_z - coarse)
-    figures["mass_outside"] = _mass_outside(log_p, side, data.box)
-    return figures, {"side": side, "log_p_model": log_p}
+    metrics["log_z"] = log_z
+    metrics["log_z_error"] = abs(log_z - coarse)
+    metrics["mass_outside"] = _mass_outside(log_p, side, data.box)
+    return metrics, {"side": side, "log_p_model": log_p}
 
 
 def compare_slices(
@@ -103,7 +103,7 @@ def compare_slices(
     log_p = log_p - torch.logsumexp(log_p, 0) - math.log(area)
     log_p_data = -potential(data.plane, at)
     p, p_data = log_p.exp(), log_p_data.exp()
-    figures = {
+    metrics = {
         "slice_kl": float((p_data * (log_p_data - log_p)).sum() * area),
         "slice_tv": float((p_data - p).abs().sum() * area / 2),
     }
@@ -112,7 +112,7 @@ def compare_slices(
         "slice_log_p_data": log_p_data.reshape(square),
         "slice_log_p_model": log_p.reshape(square),
     }
-    return figures, {"slice_side": side, **grids}
+    return metrics, {"slice_side": side, **grids}
 
 
 def _side(edge: float, points: int) -> Tensor:

@@ -1,6 +1,6 @@
 """Judging a trained model: everything that goes into metrics.json and evaluation.npz.
 
-All random numbers come from the evaluation's own seed, so evaluating twice gives the same figures,
+All random numbers come from the evaluation's own seed, so evaluating twice gives the same metrics,
 and two runs are compared on the same data and the same noise. Samples are those of the run's
 sampler, or of its first source where it has none: chains from noise with its kernel and step, on
 the model itself (no tempering). They are compared with fresh data, or with held-out points where
@@ -9,7 +9,7 @@ number: of training points and test points where data is finite. The same exampl
 sets of other points by their potential (ood.py).
 
 What is asked of images and of classifiers beside is in image_checks.py. Images carry the noise that
-training's had in the end wherever the model looks at them, for it has seen no others; figures of
+training's had in the end wherever the model looks at them, for it has seen no others; metrics of
 features, nearest training images and log-likelihoods are those of clean images.
 """
 
@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from coldness.batching import at_most
 from coldness.data import HeldOut, KnownDensity
 from coldness.diagnostics.convergence import change, shift
-from coldness.evaluation.ais import AIS, NotFinite, log_z
 from coldness.evaluation.chain_checks import ChainChecks, Trail
 from coldness.evaluation.density import compare_on_grid, compare_slices, score_on_grid
 from coldness.evaluation.image_checks import check_classes, check_images
@@ -32,7 +32,7 @@ from coldness.evaluation.noisy import noisy
 from coldness.evaluation.ood import compare_with_sets, own_sets, read_sets
 from coldness.evaluation.samples import energy_distance, neighbour_share
 from coldness.kernels import worth_compiling
-from coldness.parts import at_most
+from coldness.likelihood.ais import AIS, NotFinite, log_z
 from coldness.schedules import value_at
 from coldness.seeds import generators
 
@@ -49,7 +49,7 @@ EXAMPLES_FOR_AIS = 4000
 """Of the data: for the scales of its Gaussian, and as starts of reverse chains."""
 
 Stage = Callable[[str], None]
-Figures = dict[str, float]
+Metrics = dict[str, float]
 Arrays = dict[str, Tensor]
 
 
@@ -58,8 +58,8 @@ def evaluate(
     on_stage: Stage = lambda stage: None,
     others: Mapping[str, Tensor] | None = None,
     banks: Sequence[Mapping[str, Any]] = (),
-) -> tuple[Figures, Arrays]:
-    """Figures and arrays of the model in settings.energy.
+) -> tuple[Metrics, Arrays]:
+    """Metrics and arrays of the model in settings.energy.
 
     Args:
         settings: of the run, with trained weights loaded.
@@ -76,15 +76,15 @@ def _evaluate(
     on_stage: Stage,
     others: Mapping[str, Tensor],
     banks: Sequence[Mapping[str, Any]],
-) -> tuple[Figures, Arrays]:
+) -> tuple[Metrics, Arrays]:
     how, data = settings.evaluation, settings.data
     device = next(settings.energy.parameters(), torch.empty(0)).device
     of_data, of_chains = generators(how.seed, device)
     others = {**read_sets(how.ood, data), **others}
-    figures: Figures = {}
+    metrics: Metrics = {}
     arrays: Arrays = {}
     if isinstance(data, KnownDensity):
-        figures["entropy"] = data.entropy
+        metrics["entropy"] = data.entropy
     if isinstance(data, KnownDensity | HeldOut):
         arrays["box"] = torch.tensor(data.box)
 
@@ -92,27 +92,27 @@ def _evaluate(
     arrays["x_data"] = x_data
     seen = noisy(settings, x_data, generators(how.seed + 4, device)[1])
     if how.ais is not None:
-        figures |= _likelihood(settings, x_data, how.ais, on_stage)
+        metrics |= _likelihood(settings, x_data, how.ais, on_stage)
     if isinstance(data, HeldOut):
-        figures |= plain_models(data)
+        metrics |= plain_models(data)
     # Where a grid can be laid, its integrals are exact and take the place of estimates.
     on_grid, grids = _on_grid(settings, on_stage)
-    figures, arrays = {**figures, **on_grid}, {**arrays, **grids}
+    metrics, arrays = {**metrics, **on_grid}, {**arrays, **grids}
     of_chain_checks, trails = _chains(settings, seen, of_data, of_chains, on_stage)
-    figures, arrays = {**figures, **of_chain_checks}, {**arrays, **trails}
+    metrics, arrays = {**metrics, **of_chain_checks}, {**arrays, **trails}
     on_stage("other points")
     of_sets, of_others = _other_points(settings, seen, others)
-    figures, arrays = {**figures, **of_sets}, {**arrays, **of_others}
+    metrics, arrays = {**metrics, **of_sets}, {**arrays, **of_others}
     of_classes, by_class = check_classes(settings, x_data, on_stage)
-    figures, arrays = {**figures, **of_classes}, {**arrays, **by_class}
+    metrics, arrays = {**metrics, **of_classes}, {**arrays, **by_class}
     if len(data.shape) == 3:
         of_pictures, arrays = check_images(settings, arrays, banks, on_stage)
-        figures |= of_pictures
+        metrics |= of_pictures
     on_stage("floor of the energy distance")
-    figures["energy_distance_floor"] = _floor(settings, of_data)
-    figures["samples"] = len(x_data)
-    figures["coldness"] = settings.energy.coldness
-    return figures, arrays
+    metrics["energy_distance_floor"] = _floor(settings, of_data)
+    metrics["samples"] = len(x_data)
+    metrics["coldness"] = settings.energy.coldness
+    return metrics, arrays
 
 
 def _floor(settings: Settings, of_data: torch.Generator) -> float:
@@ -126,7 +126,7 @@ def _floor(settings: Settings, of_data: torch.Generator) -> float:
     ) / len(pairs)
 
 
-def _likelihood(settings: Settings, x_data: Tensor, how: AIS, on_stage: Stage) -> Figures:
+def _likelihood(settings: Settings, x_data: Tensor, how: AIS, on_stage: Stage) -> Metrics:
     """log Z, log-likelihood and KL as brackets; one figure that says so where AIS failed."""
     energy, data = settings.energy, settings.data
     device = next(energy.parameters(), torch.empty(0)).device
@@ -137,17 +137,17 @@ def _likelihood(settings: Settings, x_data: Tensor, how: AIS, on_stage: Stage) -
         z = log_z(energy, x, of_chains, how, on_stage, compiled)
     except NotFinite:
         return {"log_z_failed": 1.0}
-    figures = {"log_z": z.estimate, **z.figures()}
+    metrics = {"log_z": z.estimate, **z.metrics()}
     if isinstance(data, KnownDensity):
-        figures |= of_known(energy, data, x_data, z)
+        metrics |= of_known(energy, data, x_data, z)
     elif isinstance(data, HeldOut):
-        figures |= of_held_out(energy, data, z)
-    return figures
+        metrics |= of_held_out(energy, data, z)
+    return metrics
 
 
 def _other_points(
     settings: Settings, seen: Tensor, others: Mapping[str, Tensor]
-) -> tuple[Figures, Arrays]:
+) -> tuple[Metrics, Arrays]:
     """How well potentials tell data from other points; of random numbers of their own."""
     how, data, energy = settings.evaluation, settings.data, settings.energy
     device = next(energy.parameters(), torch.empty(0)).device
@@ -158,7 +158,7 @@ def _other_points(
     return compare_with_sets(energy, data, seen, x_train, sets)
 
 
-def _on_grid(settings: Settings, on_stage: Stage) -> tuple[Figures, Arrays]:
+def _on_grid(settings: Settings, on_stage: Stage) -> tuple[Metrics, Arrays]:
     how, energy, data = settings.evaluation, settings.energy, settings.data
     if isinstance(data, KnownDensity) and data.shape == (2,):
         on_stage("density on a grid")
@@ -178,7 +178,7 @@ def _chains(
     of_data: torch.Generator,
     of_chains: torch.Generator,
     on_stage: Stage,
-) -> tuple[Figures, Arrays]:
+) -> tuple[Metrics, Arrays]:
     how, source = settings.evaluation, settings.sampling
     short_steps = source.steps
     long_steps = max(how.long_steps, short_steps)
@@ -202,44 +202,44 @@ def _chains(
     on_stage(f"chains from data, {data_steps} steps")
     from_data = checks.from_data(settings.data.sample(how.samples, of_data), data_steps)
     trails = {"short": short, "long": long, "data": from_data}
-    figures: Figures = {
+    metrics: Metrics = {
         "short_steps": short_steps,
         "long_steps": long_steps,
         "data_steps": data_steps,
     }
     if not long.lost and source.kernel.has_twin:
         on_stage("acceptance of moves")
-        figures["acceptance"] = checks.acceptance(long)
+        metrics["acceptance"] = checks.acceptance(long)
     if not short.lost and how.adjusted:
         on_stage(f"chains with the Metropolis test, {data_steps} steps")
         trails["mala"], of_mala = checks.adjusted(short, data_steps)
-        figures |= {} if trails["mala"].lost else of_mala
+        metrics |= {} if trails["mala"].lost else of_mala
     if not long.lost:
         on_stage("mixing of long chains")
-        figures |= checks.mixing(long, long_steps)
+        metrics |= checks.mixing(long, long_steps)
     arrays: Arrays = {}
     for name, trail in trails.items():
         arrays["x_from_data" if name == "data" else f"x_{name}"] = trail.x.cpu()
         if trail.lost:  # no distance from what is left: the figure says how many are not
-            figures[f"lost_chains_{name}"] = trail.lost
+            metrics[f"lost_chains_{name}"] = trail.lost
         else:
-            figures[f"energy_distance_{name}"] = trail.distance[-1]
-            figures[f"neighbours_{name}"] = neighbour_share(trail.x.cpu(), seen)
+            metrics[f"energy_distance_{name}"] = trail.distance[-1]
+            metrics[f"neighbours_{name}"] = neighbour_share(trail.x.cpu(), seen)
     of_potentials, potentials = _against_data(settings, seen, long, from_data)
-    return {**figures, **of_potentials}, {**arrays, **potentials}
+    return {**metrics, **of_potentials}, {**arrays, **potentials}
 
 
 def _against_data(
     settings: Settings, seen: Tensor, long: Trail, from_data: Trail
-) -> tuple[Figures, Arrays]:
+) -> tuple[Metrics, Arrays]:
     """Potentials of long-run chains beside those of data, and over the steps."""
     u_data = potential(settings.energy, seen)
-    figures: Figures = {}
+    metrics: Metrics = {}
     arrays = {**long.arrays("long"), **from_data.arrays("data"), "u_data": u_data}
     if not long.lost:
         u_long = potential(settings.energy, long.x)
         arrays["u_long"] = u_long
-        figures["u_shift"] = shift(u_long, u_data)
+        metrics["u_shift"] = shift(u_long, u_data)
         if len(long.steps) > 2:  # else there is no note between the start and the end
-            figures["u_drift"] = change(long.steps, [float(u[1]) for u in long.u], u_data)
-    return figures, arrays
+            metrics["u_drift"] = change(long.steps, [float(u[1]) for u in long.u], u_data)
+    return metrics, arrays

@@ -5,7 +5,7 @@
     inception    the Inception network of the literature, through torchmetrics: 2048 features,
                  1008 logits; needs torch-fidelity, and downloads its weights once
 
-Figures of one network say nothing beside those of another, so that their keys carry its name: only
+Metrics of one network say nothing beside those of another, so that their keys carry its name: only
 those of Inception can be held against a paper's FID.
 
 EfficientNet-Lite0 was trained at 224 x 224. Images are enlarged to 64 x 64 by linear interpolation
@@ -16,7 +16,7 @@ References:
     EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks (Tan, Le, 2019); the
     Lite variants without squeeze-and-excitation, on inputs (x - 127) / 128.
     On Aliased Resizing and Surprising Subtleties in GAN Evaluation (Parmar et al., 2022), for how
-    much such figures depend on resizing.
+    much such metrics depend on resizing.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from coldness.training.settings import Settings
 
 KEPT = 256
-"""Images of each kind in evaluation.npz: the figures are of all, and files stay small."""
+"""Images of each kind in evaluation.npz: the metrics are of all, and files stay small."""
 
 CHAINS = {"short": "x_short", "long": "x_long", "from_data": "x_from_data", "bank": "x_bank"}
 
@@ -41,10 +41,10 @@ Found = tuple[dict[str, float], dict[str, Tensor]]
 def check_classes(settings: Settings, x_data: Tensor, on_stage: Callable[[str], None]) -> Found:
     """Of models with classes; nothing of others."""
     how, data, energy = settings.evaluation, settings.data, settings.energy
-    figures: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     arrays: dict[str, Tensor] = {}
     if not isinstance(data, Labelled):
-        return figures, arrays
+        return metrics, arrays
     device = next(energy.parameters(), torch.empty(0)).device
     source = settings.sampling
     scale = value_at(source.step_scale, settings.iterations - 1, settings.iterations)
@@ -52,26 +52,26 @@ def check_classes(settings: Settings, x_data: Tensor, on_stage: Callable[[str], 
         on_stage("accuracy and calibration")
         generator = generators(how.seed + 5, device)[1]
         x = noisy(settings, data.test, generator)
-        figures, arrays = reliability(probabilities(energy, x), data.test_labels)
+        metrics, arrays = reliability(probabilities(energy, x), data.test_labels)
         if how.refine_steps:
             on_stage(f"the same after {how.refine_steps} steps")
             with autocast(settings.precision, device):
                 x = refined(energy, source, x, how.refine_steps, generator, scale)
             lost = int((~x.isfinite().flatten(1).all(1)).sum())
             if lost:
-                figures["lost_chains_refined"] = lost
+                metrics["lost_chains_refined"] = lost
             else:
                 after, bins = reliability(probabilities(energy, x), data.test_labels)
-                figures |= {f"{name}_refined": value for name, value in after.items()}
+                metrics |= {f"{name}_refined": value for name, value in after.items()}
                 arrays |= {k.replace("y_", "y_refined_", 1): values for k, values in bins.items()}
     if isinstance(energy, Conditional) and how.class_samples:
         on_stage("samples by class")
         of_judge, generator = generators(how.seed + 6, device)
         with autocast(settings.precision, device):
             x, labels = by_class(energy, source, x_data, how.class_samples, generator, scale)
-        figures |= judged(data, x, labels, of_judge)
+        metrics |= judged(data, x, labels, of_judge)
         arrays |= {"x_class": x, "x_class_labels": labels}
-    return figures, arrays
+    return metrics, arrays
 
 
 def check_images(
@@ -80,7 +80,7 @@ def check_images(
     banks: Sequence[Mapping[str, Any]],
     on_stage: Callable[[str], None],
 ) -> Found:
-    """Figures of images, and all arrays with images cut to KEPT of each kind.
+    """Metrics of images, and all arrays with images cut to KEPT of each kind.
 
     Args:
         settings: of the run.
@@ -96,13 +96,13 @@ def check_images(
         found |= {} if slots is None else {"x_bank": slots}
     samples = {name: found[key] for name, key in CHAINS.items() if key in found}
     samples = {name: x for name, x in samples.items() if bool(x.isfinite().all())}
-    figures: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     if isinstance(data, HeldOut):
         on_stage(f"images in features of {how.features}")
-        figures = quality(how.features, data, x_data, samples, generator)
+        metrics = quality(how.features, data, x_data, samples, generator)
         if "short" in samples:
             on_stage("nearest training images")
             of_nearest, nearest = memorisation(data, samples["short"], x_data)
-            figures, found = {**figures, **of_nearest}, {**found, **nearest}
+            metrics, found = {**metrics, **of_nearest}, {**found, **nearest}
     pictures = {k: x[:KEPT] for k, x in found.items() if x.dim() == 4 and k != "x_class"}
-    return figures, {**found, **pictures}
+    return metrics, {**found, **pictures}

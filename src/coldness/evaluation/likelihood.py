@@ -17,11 +17,11 @@ import torch
 from scipy.stats import gaussian_kde, multivariate_normal
 from torch import Tensor
 
+from coldness.batching import parts
 from coldness.data import HeldOut, KnownDensity
 from coldness.energies import Energy
-from coldness.evaluation.ais import STANDARD_ERRORS, LogZ
 from coldness.kernels.run import frozen
-from coldness.parts import parts
+from coldness.likelihood.ais import STANDARD_ERRORS, LogZ
 
 SCORED = 20_000
 """At most so many points of each part are scored, and are the centres of the kernel estimate."""
@@ -74,10 +74,10 @@ def of_known(energy: Energy, data: KnownDensity, x: Tensor, z: LogZ) -> dict[str
 
 def of_held_out(energy: Energy, data: HeldOut, z: LogZ) -> dict[str, float]:
     """Log-likelihood of held-out points and of training points."""
-    figures = log_likelihood(potential(energy, data.test[:SCORED]), z, data.log_scale)
+    metrics = log_likelihood(potential(energy, data.test[:SCORED]), z, data.log_scale)
     u_train = potential(energy, data.train[:SCORED])
-    figures["log_likelihood_train"] = -float(u_train.mean()) - z.estimate - data.log_scale
-    return figures
+    metrics["log_likelihood_train"] = -float(u_train.mean()) - z.estimate - data.log_scale
+    return metrics
 
 
 def plain_models(data: HeldOut) -> dict[str, float]:

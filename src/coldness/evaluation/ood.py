@@ -16,7 +16,7 @@ Images have others beside the last two (image_sets.py), and classifiers and imag
 beside log p (scores.py).
 
 The best score is not log p but the likelihood ratio p_data / p_other; they agree for the uniform
-set. What stands beside a model's figures is the same score from the true density where that is
+set. What stands beside a model's metrics is the same score from the true density where that is
 known ("best": as a ranking by log p), and else the better of two plain models of the training
 points ("plain"). A model may be ahead of either: neither ranking is the best possible one.
 
@@ -164,7 +164,7 @@ def read_sets(paths: Iterable[str], data: Data) -> dict[str, Tensor]:
 def compare_with_sets(
     energy: Energy, data: Data, x_data: Tensor, x_train: Tensor, sets: Mapping[str, Tensor]
 ) -> tuple[dict[str, float], dict[str, Tensor]]:
-    """Figures of every set, its potentials u_ood_NAME, and other scores: maxp_data, maxp_ood_NAME.
+    """Metrics of every set, its potentials u_ood_NAME, and other scores: maxp_data, maxp_ood_NAME.
 
     auroc_logp_NAME, aupr_logp_NAME, fpr95_logp_NAME; the same with _best of the true density, or
     with _plain of the better plain model by each figure; with _maxp_, _grad_ and _typical_ by other
@@ -177,7 +177,7 @@ def compare_with_sets(
         x_train: examples (M, ...) that it was, or might have been.
         sets: points (K, ...) that are not data, by name.
     """
-    figures: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     arrays: dict[str, Tensor] = {}
     u_data, u_train = potential(energy, x_data), potential(energy, x_train)
     beside, scores = _scores_beside(data)
@@ -188,16 +188,16 @@ def compare_with_sets(
         u = potential(energy, x)
         arrays[f"u_ood_{name}"] = u
         of_model = separation(-u_data.numpy(), -u.numpy())
-        figures |= {f"{figure}_logp_{name}": value for figure, value in of_model.items()}
+        metrics |= {f"{figure}_logp_{name}": value for figure, value in of_model.items()}
         others = [separation(i, score(x)) for i, score in zip(inside, scores, strict=True)]
         for figure in of_model if others else ():
             best = min if figure == "fpr95" else max
-            figures[f"{figure}_logp_{name}_{beside}"] = best(other[figure] for other in others)
+            metrics[f"{figure}_logp_{name}_{beside}"] = best(other[figure] for other in others)
         for score, values in more_scores(energy, x, u, u_train).items():
             arrays[f"{score}_ood_{name}"] = torch.from_numpy(values)
             found = separation(more[score], values)
-            figures |= {f"{figure}_{score}_{name}": value for figure, value in found.items()}
-    return figures, arrays
+            metrics |= {f"{figure}_{score}_{name}": value for figure, value in found.items()}
+    return metrics, arrays
 
 
 def _scores_beside(data: Data) -> tuple[str, list[Score]]:

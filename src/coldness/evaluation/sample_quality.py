@@ -79,20 +79,20 @@ def quality(
 def compare(
     name: str, network: Network, x_data: Tensor, sets: Mapping[str, Tensor], seed: int
 ) -> dict[str, float]:
-    """Figures of every set, all cut to the length of the shortest."""
+    """Metrics of every set, all cut to the length of the shortest."""
     n = min(map(len, (x_data, *sets.values())))
     real, _ = _seen(network, x_data[:n])
-    figures: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     # The metrics shuffle, by the global random numbers.
     with torch.random.fork_rng(devices=[]):
         for which, x in sets.items():
             torch.manual_seed(seed)
             features, logits = _seen(network, x[:n])
-            figures[f"kid_{name}_{which}"] = kid(features, real)
+            metrics[f"kid_{name}_{which}"] = kid(features, real)
             if which not in ("half", "quarter"):
-                figures[f"fid_{name}_{which}"] = fid(features, real)
-                figures[f"is_{name}_{which}"] = inception_score(logits)
-    return figures
+                metrics[f"fid_{name}_{which}"] = fid(features, real)
+                metrics[f"is_{name}_{which}"] = inception_score(logits)
+    return metrics
 
 
 def kid(x: Tensor, y: Tensor) -> float:

@@ -23,10 +23,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from coldness.batching import parts
 from coldness.energies import ClassifierEnergy, Energy
 from coldness.evaluation.classification import probabilities
 from coldness.kernels.run import frozen, tempered_field
-from coldness.parts import parts
 
 
 def more_scores(

@@ -21,9 +21,9 @@ from typing import ClassVar
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from coldness.batching import checkpointed
 from coldness.energies.classifier import ClassifierEnergy
 from coldness.objectives.base import Batch, Term
-from coldness.parts import checkpointed
 
 
 @dataclass(frozen=True)

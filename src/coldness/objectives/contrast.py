@@ -120,7 +120,7 @@ class Contrast:
         whole = float(sum(source_weights))
         weights = self.weights(u_data, together, beta, _shares(u_model, source_weights))
         loss = whole * ((weights.a * u_data).sum() - (weights.b * together).sum())
-        return loss, _figures(u_data.detach(), together.detach(), weights)
+        return loss, _metrics(u_data.detach(), together.detach(), weights)
 
 
 def _shares(u_model: Sequence[Tensor], source_weights: Sequence[float]) -> Tensor | None:
@@ -137,7 +137,7 @@ def _shares(u_model: Sequence[Tensor], source_weights: Sequence[float]) -> Tenso
     )
 
 
-def _figures(u_data: Tensor, u_model: Tensor, weights: Weights) -> dict[str, Tensor]:
+def _metrics(u_data: Tensor, u_model: Tensor, weights: Weights) -> dict[str, Tensor]:
     """d as in the Anatomy paper: mean U of the data less mean U of the negatives."""
     std_data, mean_data = torch.std_mean(u_data, correction=0)
     std_model, mean_model = torch.std_mean(u_model, correction=0)

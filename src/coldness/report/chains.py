@@ -17,8 +17,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
-from coldness.report.chain_answers import limits
 from coldness.report.figures import DARK, LIGHT, THIRD, Array, Columns, Curve, Theme
+from coldness.trust.chain_answers import limits
 
 BINS = 50
 OUTERMOST = 0.01

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from coldness.training import events as file
-from coldness.training.checkpoint import BadFile
+from coldness.runs import events as file
+from coldness.runs.files import BadFile
 
 Kind = Literal["alarm", "warning", "rollback", "relaxed", "stopped", "resumed"]
 
@@ -79,7 +79,7 @@ def _event(found: Mapping[str, Any]) -> Event:
     )
 
 
-def guard_figures(events: Sequence[Event]) -> dict[str, float]:
+def guard_metrics(events: Sequence[Event]) -> dict[str, float]:
     """How often the guard saw something and acted, and whether it gave the run up."""
     count = {kind: sum(e.event == kind for e in events) for kind in get_args(Kind)}
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from coldness.report.image_labels import IMAGE_LABELS
-from coldness.report.ood_answer import NAMES, OTHER_SCORES
+from coldness.trust.ood_answer import NAMES, OTHER_SCORES
 
 LABELS = {
     "kl": "KL(data || model), nats",

@@ -33,8 +33,8 @@ from coldness.report.loss_noise import with_noise
 from coldness.report.panels import Densities, Ends, Panel
 from coldness.report.run import Run, read_run
 from coldness.report.training_curves import curves
-from coldness.report.verdict import THRESHOLDS, number
-from coldness.training.checkpoint import BadFile, write_atomically
+from coldness.runs.files import BadFile, write_atomically
+from coldness.trust.verdict import THRESHOLDS, number
 
 
 def write_report(runs: Sequence[Path], out: Path) -> Path:

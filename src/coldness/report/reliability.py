@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from coldness.report.answers import number
 from coldness.report.figures import Array, Columns, Curve, Theme
+from coldness.trust.answers import number
 
 BEFORE, AFTER = "reliability", "reliability_refined"
 PARTS = ("confidence", "accuracy", "share")

@@ -17,10 +17,10 @@ from coldness.report.events import Event, read_events
 from coldness.report.figures import Array, Mark
 from coldness.report.image_grids import Moments, read_moments
 from coldness.report.panels import Densities, read_densities
-from coldness.report.training_answer import figures_of
-from coldness.report.verdict import Verdict, judge
-from coldness.training.checkpoint import BadFile
-from coldness.training.log import read_metrics
+from coldness.runs.files import BadFile
+from coldness.runs.log import read_metrics
+from coldness.trust.training_answer import metrics_of
+from coldness.trust.verdict import Verdict, judge
 
 COMMAND = "# command:"
 
@@ -97,7 +97,7 @@ def read_run(folder: Path, name: str) -> Run:
         raise BadFile(
             f"{path} is truncated or not of coldness; write it anew with `coldness {again}`"
         ) from error
-    metrics |= figures_of(columns, events)
+    metrics |= metrics_of(columns, events)
     return Run(name, config, columns, metrics, densities, events, moments)
 
 

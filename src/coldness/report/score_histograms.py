@@ -23,7 +23,7 @@ from matplotlib.axes import Axes
 
 from coldness.report import figures
 from coldness.report.figures import ASPECT, Array, Columns, Curve, Theme
-from coldness.report.ood_answer import NAMES
+from coldness.trust.ood_answer import NAMES
 
 BINS = 60
 OUTERMOST = 0.005

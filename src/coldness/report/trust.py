@@ -20,12 +20,12 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from coldness.report import chains, figures, score_histograms, training_curves
-from coldness.report.answers import Topic
 from coldness.report.figures import DARK, LIGHT, Columns, Curve, Theme
 from coldness.report.line import draw_line
 from coldness.report.panels import Ends, Panel
 from coldness.report.run import Run
 from coldness.report.tiles import square
+from coldness.trust.answers import Topic
 
 WIDTH = 2.9
 WIDE, FLAT = 7.2, 0.27

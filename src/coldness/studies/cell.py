@@ -17,16 +17,16 @@ from typing import Any
 
 from coldness.evaluation import evaluate
 from coldness.evaluation.ood import read_sets
-from coldness.report.training_answer import training_figures
+from coldness.guard.policy import Diverged
+from coldness.runs.events import read_events
+from coldness.runs.files import load_checkpoint, write_atomically
+from coldness.runs.folder import FolderError, RunFolder
 from coldness.schedules import Schedule
 from coldness.studies.study import FIGURES, Cell
 from coldness.training import Training, fit
-from coldness.training.checkpoint import load_checkpoint, write_atomically
-from coldness.training.events import read_events
-from coldness.training.folder import FolderError, RunFolder
-from coldness.training.guard import Diverged
 from coldness.training.recipe import Resolved, find, resolve
 from coldness.training.settings import Settings
+from coldness.trust.training_answer import training_metrics
 
 Row = dict[str, Any]
 
@@ -115,7 +115,7 @@ def _train(
         settings.load_model_state(training.weights())
         banks = [source.state_dict() for source in settings.sources]
         figures, arrays = evaluate(settings, lambda stage: on_progress(1.0, stage), banks=banks)
-        figures |= training_figures(run.path)
+        figures |= training_metrics(run.path)
         bad = [name for name, value in figures.items() if not math.isfinite(value)]
         row |= {name: figures.get(name) for name in FIGURES if name not in bad}
         if "kl" in bad:
@@ -127,7 +127,7 @@ def _train(
         else:
             run.save_evaluation({**figures, "iterations": n}, arrays)
     else:
-        reached = training_figures(run.path)
+        reached = training_metrics(run.path)
         row |= {name: value for name, value in reached.items() if name.endswith("_best")}
     row["seconds"] = round(time.perf_counter() - begin, 3)
     return row

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from coldness.diagnostics.onset import onset
+from coldness.runs.log import read_metrics
 from coldness.studies.number import Number, number
-from coldness.training.log import read_metrics
 
 Row = dict[str, Any]
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from coldness.runs.folder import RunFolder
 from coldness.studies.fixed_point import fixed_point
 from coldness.studies.identities import identities
 from coldness.studies.number import Number
 from coldness.studies.optimisers import optimisers
 from coldness.studies.rescues import guard_numbers, guard_rows
-from coldness.training.folder import RunFolder
 
 
 def theory(

@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from coldness.training.checkpoint import save_checkpoint
+from coldness.guard.policy import Diverged
+from coldness.guard.rescue import Rescue
+from coldness.runs.files import save_checkpoint
+from coldness.runs.log import MetricsLog, Row
 from coldness.training.grids import Grids
-from coldness.training.guard import Diverged
-from coldness.training.log import MetricsLog, Row
 from coldness.training.loop import Training
-from coldness.training.rescue import Rescue
 
 ITERATIONS_PER_BLOCK = 50
 
@@ -42,7 +42,7 @@ def fit(
     Args:
         training: the run, fresh or loaded from a checkpoint.
         folder: of the run.
-        on_block: called now and then with the iteration and its figures, for a progress display.
+        on_block: called now and then with the iteration and its metrics, for a progress display.
     """
     s = training.settings
     path = folder / "checkpoints" / "last.ckpt"

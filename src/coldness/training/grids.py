@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from coldness.training.checkpoint import BadFile, write_atomically
+from coldness.runs.files import BadFile, write_atomically
 
 if TYPE_CHECKING:
     from coldness.training.loop import Training

@@ -23,20 +23,20 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
+from coldness.batching import checkpointed
 from coldness.chains.source import repeated
 from coldness.data import HeldOut, Labelled
 from coldness.energies import ClassifierEnergy, Conditional, Coordinates, Energy, check_uncoupled
+from coldness.guard.remedies import Relief
 from coldness.kernels import worth_compiling
 from coldness.kernels.run import frozen
 from coldness.objectives import Batch
-from coldness.parts import checkpointed
 from coldness.precision import autocast
+from coldness.runs.files import BadFile
+from coldness.runs.log import ATTEMPT
 from coldness.schedules import value_at
 from coldness.seeds import generators
-from coldness.training.checkpoint import BadFile
 from coldness.training.ema import MovingAverage
-from coldness.training.log import ATTEMPT
-from coldness.training.remedies import Relief
 from coldness.training.settings import Settings
 
 EXAMPLES_FOR_COORDINATES = 20_000
@@ -105,9 +105,9 @@ class Training:
         trial.iterate()
 
     def iterate(self) -> dict[str, Tensor | float]:
-        """One update of the network; gives the figures of this iteration."""
+        """One update of the network; gives the metrics of this iteration."""
         s, t, n = self.settings, self.iteration, self.settings.iterations
-        figures: dict[str, Tensor | float] = {ATTEMPT: self.attempt}
+        metrics: dict[str, Tensor | float] = {ATTEMPT: self.attempt}
 
         # Data, with noise where asked (Eq. 5A), and classes where chains have them.
         y_data = None
@@ -134,8 +134,8 @@ class Training:
             negatives.append(chains.x)
             # |dE|, as in the Anatomy paper: without coldness and, where there is any, tempering.
             r = chains.gradient_norm / (self.energy.coldness * (tempering or 1))
-            figures.update(_of(k, {"r": r, "acceptance": chains.acceptance}))
-            figures.update(_of(k, source.figures()))
+            metrics.update(_of(k, {"r": r, "acceptance": chains.acceptance}))
+            metrics.update(_of(k, source.metrics()))
 
         # Contrast and terms, from one forward pass.
         sizes = [len(x) for x in (x_data, *negatives)]
@@ -150,13 +150,13 @@ class Training:
             weights = [s.sources[k].weight for k in members]
             loss, of_contrast = s.contrast(u_data, [u_model[k] for k in members], beta, weights)
             losses.append(loss / self.energy.coldness)
-            figures.update(_of(members[0], {**of_contrast, "beta": beta}))
+            metrics.update(_of(members[0], {**of_contrast, "beta": beta}))
             for k in members:
                 shared = len(members) > 1
-                figures.update(_of(k, _of_source(u_data, u_model[k], shared, k == members[0])))
+                metrics.update(_of(k, _of_source(u_data, u_model[k], shared, k == members[0])))
         loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
         if s.terms:
-            figures["contrast"] = loss.detach()
+            metrics["contrast"] = loss.detach()
             wanted = any(term.wants_labels for term in s.terms)
             labelled = self._labelled() if wanted else None
             batch = Batch(
@@ -165,7 +165,7 @@ class Training:
             )  # fmt: skip
             with self.autocast():
                 of_terms = [term(batch) for term in s.terms]
-            figures.update(
+            metrics.update(
                 (_snake(type(term).__name__), value.detach())
                 for term, value in zip(s.terms, of_terms, strict=True)
             )
@@ -183,7 +183,7 @@ class Training:
         if s.clip_gradient is not None:
             torch.nn.utils.clip_grads_with_norm_(self.parameters, s.clip_gradient, norm)
         least = max(s.least_grad_scale, self.relief.least_grad_scale)
-        starved = least > 0 and _grad_scale(figures) < least
+        starved = least > 0 and _grad_scale(metrics) < least
         if not starved:
             self.optimiser.step()
             if self.ema is not None:
@@ -191,15 +191,15 @@ class Training:
         self.iteration += 1
 
         self.x_model = negatives[0]
-        figures.update(loss=loss.detach(), parameter_gradient=norm)
-        figures["learning_rate"] = factor * self.rates[0]
+        metrics.update(loss=loss.detach(), parameter_gradient=norm)
+        metrics["learning_rate"] = factor * self.rates[0]
         if s.least_grad_scale > 0:
-            figures["left_out"] = float(starved)
+            metrics["left_out"] = float(starved)
         if s.validate_every:
             if t % s.validate_every == 0 or t == n - 1:
                 self.accuracy = self._validate()
-            figures["accuracy_validation"] = self.accuracy
-        return figures
+            metrics["accuracy_validation"] = self.accuracy
+        return metrics
 
     def _labelled(self) -> tuple[Tensor, Tensor]:
         """Examples and their classes."""
@@ -310,40 +310,40 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-def _of(k: int, figures: Mapping[str, Tensor | float]) -> dict[str, Tensor | float]:
-    """Figures of source k, by names of their own from the second source on."""
-    return {f"{name}_{k}" if k else name: value for name, value in figures.items()}
+def _of(k: int, metrics: Mapping[str, Tensor | float]) -> dict[str, Tensor | float]:
+    """Metrics of source k, by names of their own from the second source on."""
+    return {f"{name}_{k}" if k else name: value for name, value in metrics.items()}
 
 
 def _of_source(
     u_data: Tensor, u_model: Tensor, shared: bool, first: bool
 ) -> dict[str, Tensor | float]:
-    """Figures of one source on U, beside those of its contrast.
+    """Metrics of one source on U, beside those of its contrast.
 
     d_std is that of the computational loss over pairs (data n, chain n), where they are as many
     (Revisiting Contrastive Divergence, section 4.2.3). Where sources share a contrast, each has a
     d and a spread of its own; plain names of the first are the contrast's, so its own differ.
     """
     u_data, u_model = u_data.detach(), u_model.detach()
-    figures: dict[str, Tensor | float] = {}
+    metrics: dict[str, Tensor | float] = {}
     if len(u_data) == len(u_model):
-        figures["d_std"] = torch.std(u_data - u_model, correction=0)
+        metrics["d_std"] = torch.std(u_data - u_model, correction=0)
     if shared:
         std, mean = torch.std_mean(u_model, correction=0)
         own = "_source" if first else ""
-        figures.update(
+        metrics.update(
             {
                 f"d{own}": u_data.mean() - mean,
                 f"u_model_mean{own}": mean,
                 f"u_model_std{own}": std,
             }
         )
-    return figures
+    return metrics
 
 
-def _grad_scale(figures: Mapping[str, Tensor | float]) -> float:
+def _grad_scale(metrics: Mapping[str, Tensor | float]) -> float:
     """The largest of all contrasts; reads it back from the device."""
-    return max(float(v) for name, v in figures.items() if name.startswith("grad_scale"))
+    return max(float(v) for name, v in metrics.items() if name.startswith("grad_scale"))
 
 
 def _compile(settings: Settings, steps: int) -> bool:

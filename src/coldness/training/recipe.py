@@ -37,14 +37,14 @@ import coldness.chains
 import coldness.data
 import coldness.energies
 import coldness.faults
+import coldness.guard.remedies
 import coldness.kernels
 import coldness.nets
 import coldness.objectives
 import coldness.schedules
-import coldness.training.remedies
 from coldness.energies import DriftNoise
+from coldness.guard.policy import Guard
 from coldness.kernels import Kernel
-from coldness.training.guard import Guard
 from coldness.training.settings import Evaluation, Settings
 
 log = logging.getLogger("coldness")
@@ -63,7 +63,7 @@ PACKAGES = (
     coldness.nets,
     coldness.objectives,
     coldness.schedules,
-    coldness.training.remedies,
+    coldness.guard.remedies,
 )
 
 

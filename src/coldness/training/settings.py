@@ -18,12 +18,12 @@ from coldness.chains import Source, StepNoise
 from coldness.data import Data, Labelled
 from coldness.energies import ClassifierEnergy, Conditional, Energy
 from coldness.energies.coordinates import Kind
-from coldness.evaluation.ais import AIS
 from coldness.evaluation.features import Features
+from coldness.guard.policy import Guard
+from coldness.likelihood.ais import AIS
 from coldness.objectives import Contrast, Term
 from coldness.precision import Precision
 from coldness.schedules import Schedule, value_at
-from coldness.training.guard import Guard
 
 Optimiser = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
 

@@ -1,7 +1,7 @@
 """The folder of a run: what is in it, and when it may be written to.
 
 config.yaml         the resolved recipe, with the command that made it
-metrics.csv         figures of every iteration, also of those that were rolled back
+metrics.csv         metrics of every iteration, also of those that were rolled back
 events.jsonl        what the guard saw and did, where there was anything
 grids.npz           of images: negatives over training
 checkpoints/        everything mutable
@@ -29,7 +29,7 @@ import numpy as np
 from torch import Tensor
 
 from coldness.energies import Coordinates
-from coldness.training.checkpoint import BadFile, load_weights, save_weights, write_atomically
+from coldness.runs.files import BadFile, load_weights, save_weights, write_atomically
 from coldness.training.recipe import resolve
 from coldness.training.settings import Settings
 
@@ -59,19 +59,19 @@ class FolderError(ValueError):
     """A folder that must not be written to, or is no run."""
 
 
-def as_json(figures: dict[str, Any]) -> dict[str, Any]:
-    """Figures as JSON can hold them: numbers that are not finite as "nan", "inf" and "-inf"."""
+def as_json(metrics: dict[str, Any]) -> dict[str, Any]:
+    """Metrics as JSON can hold them: numbers that are not finite as "nan", "inf" and "-inf"."""
     return {
         name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in figures.items()
+        for name, value in metrics.items()
     }
 
 
-def from_json(figures: dict[str, Any]) -> dict[str, Any]:
+def from_json(metrics: dict[str, Any]) -> dict[str, Any]:
     """The inverse."""
     return {
         name: float(value) if value in ("nan", "inf", "-inf") else value
-        for name, value in figures.items()
+        for name, value in metrics.items()
     }
 
 
@@ -188,12 +188,12 @@ class RunFolder:
     def save_model(self, weights: dict[str, Tensor]) -> None:
         save_weights(self.weights, weights)
 
-    def save_evaluation(self, figures: dict[str, Any], arrays: dict[str, Tensor]) -> None:
+    def save_evaluation(self, metrics: dict[str, Any], arrays: dict[str, Tensor]) -> None:
         plain: dict[str, Any] = {name: value.cpu().numpy() for name, value in arrays.items()}
         write_atomically(
             self.path / "evaluation.npz", lambda file: np.savez_compressed(file, **plain)
         )
-        text = json.dumps(as_json(figures), indent=2, allow_nan=False) + "\n"
+        text = json.dumps(as_json(metrics), indent=2, allow_nan=False) + "\n"
         write_atomically(self.path / "metrics.json", lambda file: file.write(text.encode()))
 
     def metrics(self) -> dict[str, Any]:
@@ -201,7 +201,7 @@ class RunFolder:
         if not path.is_file():
             raise BadFile(f"{self.path} is not evaluated yet: coldness evaluate {self.path}")
         try:
-            figures: dict[str, Any] = from_json(json.loads(path.read_text()))
+            metrics: dict[str, Any] = from_json(json.loads(path.read_text()))
         except json.JSONDecodeError as error:
             raise BadFile(f"{path} is truncated or no JSON") from error
-        return figures
+        return metrics

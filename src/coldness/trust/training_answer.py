@@ -16,12 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from coldness.diagnostics.health import health_figures, training_state
-from coldness.report.answers import Answer, Grade, worst
-from coldness.report.events import Event, guard_figures, read_events
+from coldness.diagnostics.health import health_metrics, training_state
+from coldness.report.events import Event, guard_metrics, read_events
 from coldness.report.figures import Columns
-from coldness.training.checkpoint import BadFile
-from coldness.training.log import read_metrics
+from coldness.runs.files import BadFile
+from coldness.runs.log import read_metrics
+from coldness.trust.answers import Answer, Grade, worst
 
 GRADES: dict[str, Grade] = {
     "convergent": "yes",
@@ -36,7 +36,7 @@ STEADY = (
 )
 
 
-def training_figures(folder: Path) -> dict[str, float]:
+def training_metrics(folder: Path) -> dict[str, float]:
     """Figures of a run's training for metrics.json, from metrics.csv and events.jsonl.
 
     Raises:
@@ -47,18 +47,18 @@ def training_figures(folder: Path) -> dict[str, float]:
         columns = {k: np.array(v, dtype=np.float64) for k, v in read_metrics(path).items()}
     except (OSError, ValueError) as error:
         raise BadFile(f"{path} is missing, truncated or not of coldness") from error
-    return figures_of(columns, read_events(folder))
+    return metrics_of(columns, read_events(folder))
 
 
-def figures_of(columns: Columns, events: Sequence[Event]) -> dict[str, float]:
+def metrics_of(columns: Columns, events: Sequence[Event]) -> dict[str, float]:
     """The same from columns and events; those of the guard are there where the run had one.
 
     accuracy_best is the best accuracy on the validation part over training.
     """
-    guarded = guard_figures(events) if "attempt" in columns else {}
+    guarded = guard_metrics(events) if "attempt" in columns else {}
     seen = columns.get("accuracy_validation")
     best = {} if seen is None or not len(seen) else {"accuracy_best": float(np.max(seen))}
-    return {**health_figures(columns), **guarded, **best}
+    return {**health_metrics(columns), **guarded, **best}
 
 
 def training(metrics: Mapping[str, float]) -> Answer:

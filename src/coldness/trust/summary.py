@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coldness.report.answers import Grade
+from coldness.trust.answers import Grade
 
 
 def summary(short: Grade, long: Grade, density: Grade, others: Grade, training: Grade) -> str:

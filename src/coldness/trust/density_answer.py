@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import Literal
 
 from coldness.diagnostics.convergence import state
-from coldness.evaluation.ais import LEAST_ESS, LOOSE
-from coldness.report.answers import Answer, Grade, grade, number, worst
+from coldness.likelihood.ais import LEAST_ESS, LOOSE
+from coldness.trust.answers import Answer, Grade, grade, number, worst
 
 KL_YES = 0.1
 """Nats. The mean log-likelihood of data is then within 0.1 of the best possible."""

@@ -1,6 +1,6 @@
 """The guard: how a run is watched, and what is done when it goes wrong.
 
-It looks at the figures of all iterations, a few at a time, so that it never makes the device wait
+It looks at the metrics of all iterations, a few at a time, so that it never makes the device wait
 inside an iteration; what it looks for is in watch.py. What then happens is its policy:
 
     warn       a line, and an event in events.jsonl; the run goes on
@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from coldness.training.remedies import Remedy, default_ladder
+from coldness.guard.remedies import Remedy, default_ladder
 
 Policy = Literal["rollback", "stop", "warn"]
 
@@ -32,7 +32,7 @@ class Guard:
 
     Args:
         policy: `rollback`, `stop` or `warn`.
-        every: iterations between two looks; each reads the figures back from the device.
+        every: iterations between two looks; each reads the metrics back from the device.
         snapshot_every: iterations between two snapshots of everything mutable.
         snapshots: how many are kept.
         attempts: rollbacks after which a run is given up.
@@ -71,21 +71,21 @@ class Diverged(RuntimeError):
     Args:
         iteration: where it was seen.
         seen: what.
-        figures: all that was logged there.
+        metrics: all that was logged there.
         kept: iteration of the last good model, which the run ends with; null for none.
     """
 
     exit_code = 3
 
     def __init__(
-        self, iteration: int, seen: str, figures: Mapping[str, float], kept: int | None = None
+        self, iteration: int, seen: str, metrics: Mapping[str, float], kept: int | None = None
     ) -> None:
         self.iteration = iteration
         self.kept = kept
-        self.figures = dict(figures)
+        self.metrics = dict(metrics)
         good = [
             f"{name} {value:.4g}"
-            for name, value in figures.items()
+            for name, value in metrics.items()
             if math.isfinite(value) and name not in ("iteration", "attempt")
         ]
         end = "" if kept is None else f"; the model is that of iteration {kept}, the last good one"

@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from coldness.report.density_answer import bracket
 from coldness.report.image_labels import quality_keys, quality_label
-from coldness.report.ood_answer import set_names
+from coldness.trust.density_answer import bracket
+from coldness.trust.ood_answer import set_names
 
 Metrics = Mapping[str, float]
 

@@ -23,9 +23,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coldness.diagnostics.convergence import CHANGE, SHIFT
-from coldness.evaluation.ais import LEAST_ESS, LOOSE
-from coldness.report.answers import ENOUGH_SAMPLES, Answer, Grade, Topic, number
-from coldness.report.chain_answers import (
+from coldness.likelihood.ais import LEAST_ESS, LOOSE
+from coldness.trust.answers import ENOUGH_SAMPLES, Answer, Grade, Topic, number
+from coldness.trust.chain_answers import (
     FLOOR_PARTLY,
     FLOOR_YES,
     JUDGED_SAMPLES,
@@ -34,7 +34,7 @@ from coldness.report.chain_answers import (
     long,
     short,
 )
-from coldness.report.density_answer import (
+from coldness.trust.density_answer import (
     KL_PARTLY,
     KL_YES,
     LIKELIHOOD_TOLERANCE,
@@ -43,16 +43,16 @@ from coldness.report.density_answer import (
     TV_YES,
     density,
 )
-from coldness.report.ood_answer import (
+from coldness.trust.ood_answer import (
     ALONE_PARTLY,
     ALONE_YES,
     BEHIND_PARTLY,
     BEHIND_YES,
     others,
 )
-from coldness.report.quality_answer import SHARE_OF_HALF
-from coldness.report.summary import summary
-from coldness.report.training_answer import training
+from coldness.trust.quality_answer import SHARE_OF_HALF
+from coldness.trust.summary import summary
+from coldness.trust.training_answer import training
 
 __all__ = ["THRESHOLDS", "Answer", "Grade", "Verdict", "judge", "number"]
 

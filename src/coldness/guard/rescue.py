@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from coldness.training.checkpoint import load_checkpoint, save_checkpoint
-from coldness.training.events import EventLog
-from coldness.training.guard import Diverged
-from coldness.training.remedies import Cause, Relief, Remedy
-from coldness.training.watch import Alarm, Watch
+from coldness.guard.policy import Diverged
+from coldness.guard.remedies import Cause, Relief, Remedy
+from coldness.guard.watch import Alarm, Watch
+from coldness.runs.events import EventLog
+from coldness.runs.files import load_checkpoint, save_checkpoint
 
 if TYPE_CHECKING:
     from coldness.training.loop import Training

@@ -11,11 +11,11 @@ from matplotlib.patches import Rectangle
 
 from coldness.report import figures
 from coldness.report.panels import Panel
-from coldness.report.plates import Plate, Strip, lay_out
 from coldness.report.tiles import Tiles
+from coldness.runs.files import BadFile, write_atomically
 from coldness.studies.claims import Row
+from coldness.studies.plates import Plate, Strip, lay_out
 from coldness.studies.study import Study
-from coldness.training.checkpoint import BadFile, write_atomically
 
 INK, SOFT, PAPER = "#1c232b", "#5a6673", "#ffffff"
 DPI = 160

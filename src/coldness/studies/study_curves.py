@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
 from coldness.report.figures import Array, Columns, Curve, Theme
-from coldness.report.plates import at, column_axis, column_levels, strip_levels, words
 from coldness.studies.claims import Row
+from coldness.studies.plates import at, column_axis, column_levels, strip_levels, words
 from coldness.studies.study import Block
 
 LOG_SPREAD = 50.0

@@ -1,4 +1,4 @@
-"""What the guard sees: signs that a run goes wrong, found in the figures of its iterations.
+"""What the guard sees: signs that a run goes wrong, found in the metrics of its iterations.
 
     not_finite   any figure that is no number, or infinite
     gap          |d|, the largest of all sources, against its own running law (a CUSUM of robust
@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from coldness.diagnostics.cusum import Cusum
-from coldness.training.remedies import Cause
+from coldness.guard.remedies import Cause
 
 Row = Mapping[str, float]
 

@@ -13,12 +13,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from coldness.report import figures, study_curves
+from coldness.report import figures
 from coldness.report.figures import Array
 from coldness.report.image_labels import quality_keys, quality_label
 from coldness.report.page import environment
 from coldness.report.panels import Panel
-from coldness.report.plates import (
+from coldness.report.tiles import Tiles
+from coldness.runs.files import BadFile, write_atomically
+from coldness.studies import study_curves
+from coldness.studies.claims import Outcome, Row
+from coldness.studies.plates import (
     Place,
     Plate,
     PlateRow,
@@ -29,11 +33,8 @@ from coldness.report.plates import (
     lay_out,
     strip_levels,
 )
-from coldness.report.tiles import Tiles
-from coldness.report.verdict import number
-from coldness.studies.claims import Outcome, Row
 from coldness.studies.study import Block, Study
-from coldness.training.checkpoint import BadFile, write_atomically
+from coldness.trust.verdict import number
 
 TILE_POINTS = 160
 """A side of a tile at most: it is shown at 100 to 150 pixels."""

@@ -22,14 +22,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from coldness.report import image_plates
 from coldness.report.panels import Densities, Ends, Panel, read_densities
 from coldness.report.run import BROKEN
 from coldness.report.tiles import Tiles
-from coldness.report.verdict import number
+from coldness.runs.files import BadFile
+from coldness.studies import image_plates
 from coldness.studies.claims import Row
 from coldness.studies.study import Block
-from coldness.training.checkpoint import BadFile
+from coldness.trust.verdict import number
 
 COLUMN_AXIS = "beta"
 """Runs along the columns where a block varies it; else the last that it varies does."""

@@ -16,8 +16,8 @@ import math
 from collections.abc import Mapping
 
 from coldness.diagnostics.convergence import state
-from coldness.report.answers import ENOUGH_SAMPLES, Answer, Grade, grade, number, worst
-from coldness.report.quality_answer import kid_grade
+from coldness.trust.answers import ENOUGH_SAMPLES, Answer, Grade, grade, number, worst
+from coldness.trust.quality_answer import kid_grade
 
 FLOOR_YES = 10.0
 """Times the floor. Energy distance is a squared distance: an error three times that of sampling."""

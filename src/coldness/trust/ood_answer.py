@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from coldness.report.answers import ENOUGH_SAMPLES, Answer, Grade, grade, number
+from coldness.trust.answers import ENOUGH_SAMPLES, Answer, Grade, grade, number
 
 BEHIND_YES = 0.02
 """Of AUROC: one pair in fifty in the wrong order that the yardstick orders rightly. On the same

@@ -43,12 +43,12 @@ import torch
 from scipy.optimize import brentq
 from torch import Tensor, nn
 
+from coldness.batching import at_once, parts
 from coldness.energies import Coordinates, Energy
 from coldness.kernels import HMC, Kernel, run, worth_compiling
 from coldness.kernels.base import Field, State
 from coldness.kernels.compilation import compiled_for
 from coldness.kernels.run import frozen, tempered_field
-from coldness.parts import at_once, parts
 
 FULL_DIMENSIONS = 200
 """Up to so many, the data's whole covariance is used."""
@@ -136,7 +136,7 @@ class LogZ:
         """NaN is not."""
         return self.width <= LOOSE and min(self.ess_forward, self.ess_reverse) >= LEAST_ESS
 
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """For metrics.json."""
         return {
             "log_z_low": self.low,

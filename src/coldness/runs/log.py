@@ -1,4 +1,4 @@
-"""Figures of a run: gathered on the device, read back a block at a time, written as CSV.
+"""Metrics of a run: gathered on the device, read back a block at a time, written as CSV.
 
 TensorBoard events are written too where asked.
 """
@@ -47,16 +47,16 @@ class MetricsLog:
         else:
             path.write_text("")
 
-    def add(self, iteration: int, figures: Mapping[str, Tensor | float]) -> None:
+    def add(self, iteration: int, metrics: Mapping[str, Tensor | float]) -> None:
         """Nothing is read back from the device here."""
-        self._pending.append((iteration, dict(figures)))
+        self._pending.append((iteration, dict(metrics)))
 
     def take(self) -> list[Row]:
         """The pending rows as numbers, with one transfer from the device."""
         if not self._pending:
             return []
         names = list(self._pending[0][1])
-        flat = [figures[name] for _, figures in self._pending for name in names]
+        flat = [metrics[name] for _, metrics in self._pending for name in names]
         on_device = [v for v in flat if isinstance(v, Tensor)]
         numbers = iter(torch.stack(on_device).cpu().double().tolist() if on_device else [])
         values = iter([next(numbers) if isinstance(v, Tensor) else float(v) for v in flat])

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from coldness.report.answers import Grade, grade, number
+from coldness.trust.answers import Grade, grade, number
 
 SHARE_OF_HALF = 0.25
 

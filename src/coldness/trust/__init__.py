@@ -1,0 +1,1 @@
+"""Trust: five questions about a trained model, answered from its metrics. No HTML."""
