@@ -3,7 +3,7 @@
 `python -m benchmarks.apart WORK NAME THREADS` sets the work `chain` or `iteration` of JEM up, does
 it once, says so with a line, and then once more for every line it reads. So a contender has what
 its own code has imported and set for the whole process, and nothing of the others: coldness makes
-the allocator keep freed memory (coldness/allocator.py), from which a loop beside it would gain too.
+the allocator keep freed memory (coldness/machine.py), from which a loop beside it would gain too.
 """
 
 from __future__ import annotations

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from coldness.runs.files import (
+from coldness.files import (
     BadFile,
     load_checkpoint,
-    load_weights,
+    load_tensors,
     save_checkpoint,
-    save_weights,
+    save_tensors,
     write_atomically,
 )
 
@@ -45,8 +45,8 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
 def test_truncated_files_are_refused(part: float, tmp_path: Path) -> None:
     checkpoint, weights = tmp_path / "a.ckpt", tmp_path / "a.safetensors"
     save_checkpoint(checkpoint, {"x": torch.randn(100)})
-    save_weights(weights, {"x": torch.randn(100)})
-    for path, load in ((checkpoint, load_checkpoint), (weights, load_weights)):
+    save_tensors(weights, {"x": torch.randn(100)})
+    for path, load in ((checkpoint, load_checkpoint), (weights, load_tensors)):
         contents = path.read_bytes()
         path.write_bytes(contents[: int(part * len(contents))])
         with pytest.raises(BadFile, match=r"truncated|no checkpoint"):
@@ -75,4 +75,4 @@ def test_foreign_and_missing_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match="no checkpoint at"):
         load_checkpoint(tmp_path / "missing.ckpt")
     with pytest.raises(BadFile, match="no weights at"):
-        load_weights(tmp_path / "missing.safetensors")
+        load_tensors(tmp_path / "missing.safetensors")

@@ -17,7 +17,7 @@ from coldness.guard.watch import Watch
 from coldness.kernels import Langevin
 from coldness.nets import MLP
 from coldness.objectives import Batch, Contrast, CrossEntropy
-from coldness.runs.files import load_checkpoint
+from coldness.files import load_checkpoint
 from coldness.training import Settings, Training, fit
 from small import same
 

@@ -39,7 +39,7 @@ def gradient(
 ) -> tuple[list[float], list[float]]:
     """Of the loss: with respect to U of the data, and to U of all negatives."""
     data, model = tensor(u_data), [tensor(u) for u in u_model]
-    loss, _ = contrast(data, model, beta, source_weights)
+    loss, *_ = contrast(data, model, beta, source_weights)
     loss.backward()
     return data.grad.tolist(), [g for u in model for g in u.grad.tolist()]
 

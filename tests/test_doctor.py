@@ -17,7 +17,6 @@ from coldness.cli.doctor import warning_lines
 from coldness.data import EmbeddedRings, KnownDensity, Mixture2D, Rings2D
 from coldness.doctor import combinations, examination, examine, known_scale, too_noisy
 from coldness.doctor.clamp import outside
-from coldness.doctor.combinations import effective_share
 from coldness.doctor.curvature import LIMIT, largest_curvature
 from coldness.doctor.narrowest import LocalScale, narrowest_scale, share_of_copies
 from coldness.doctor.reach import reach
@@ -25,6 +24,7 @@ from coldness.doctor.start import drift
 from coldness.doctor.steps import path_length, visits
 from coldness.doctor.trial import Trial, fresh_training, run_trial
 from coldness.doctor.updates import cost, duration, numbers, starvation, update_size
+from coldness.limits import effective_fraction
 from coldness.energies import Coordinates, Energy, Gaussian
 from coldness.kernels import HMC, GeometricSteps, Langevin
 from coldness.objectives import Contrast
@@ -404,7 +404,7 @@ def test_the_effective_share_is_that_of_a_gaussian(t: float, beta: float) -> Non
     u = x.square().sum(1) / 2
     w = Contrast(variant="no_positive").weights(u[:1], u, beta).w
     share = float(1 / (w.square().sum() * len(w)))
-    assert share == pytest.approx(effective_share(t, beta, dimensions), rel=0.01)
+    assert share == pytest.approx(effective_fraction(t, beta, dimensions), rel=0.01)
 
 
 def test_the_scale_of_a_law_is_that_of_its_coordinates() -> None:

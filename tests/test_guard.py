@@ -31,7 +31,7 @@ from coldness.guard.remedies import (
 from coldness.guard.watch import RECENT, Alarm, Watch
 from coldness.kernels import HMC, Langevin
 from coldness.runs.events import EventLog, read_events
-from coldness.runs.files import load_checkpoint
+from coldness.files import load_checkpoint
 from coldness.runs.log import read_metrics
 from coldness.training import Diverged, Guard, Training, fit
 from small import same, settings, trained

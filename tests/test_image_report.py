@@ -21,7 +21,7 @@ from coldness.report.labels import in_order, label
 from coldness.report.run import read_run
 from coldness.report.tiles import NOT_FINITE, SHARP, Tiles, gap_of, square, tiles
 from coldness.report.trust import pictures as small_pictures
-from coldness.runs.files import BadFile
+from coldness.files import BadFile
 from coldness.studies.plate_figure import figure_png
 from coldness.trust.comparison import best, main_figures
 from conftest import BLANK

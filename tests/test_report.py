@@ -21,7 +21,7 @@ from coldness.report.figures import histogram, sample_density
 from coldness.report.loss_noise import with_noise
 from coldness.report.panels import ENOUGH_FOR_KERNELS
 from coldness.report.training_curves import curves
-from coldness.runs.files import BadFile
+from coldness.files import BadFile
 from coldness.trust.density_answer import likelihood_line
 from coldness.trust.verdict import number
 

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from browser import check_in_browser, images, needs_browser
-from coldness.runs.files import BadFile
+from coldness.files import BadFile
 from coldness.studies import plates, study_curves
 from coldness.studies.claims import Outcome
 from coldness.studies.page import summarise, write_study_report

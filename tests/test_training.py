@@ -13,7 +13,7 @@ import torch
 
 from coldness.data import HeldOut
 from coldness.energies import Tempered
-from coldness.runs.files import BadFile, load_checkpoint
+from coldness.files import BadFile, load_checkpoint
 from coldness.runs.log import MetricsLog, read_metrics
 from coldness.seeds import generators
 from coldness.training import Diverged, Interrupted, Training, fit

@@ -23,7 +23,7 @@ from coldness.report.anatomy import pictures as anatomy_pictures
 from coldness.report.events import Event, guard_metrics, read_events, story
 from coldness.report.labels import label
 from coldness.report.run import read_run
-from coldness.runs.files import BadFile
+from coldness.files import BadFile
 from coldness.runs.folder import RunFolder
 from coldness.training.settings import Settings
 from coldness.trust.answers import QUESTIONS

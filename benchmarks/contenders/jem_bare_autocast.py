@@ -14,7 +14,7 @@ from torch import Tensor
 from benchmarks import jem
 from benchmarks.jem import SCALE, network, uniform
 from benchmarks.toy import Chain
-from coldness.allocator import keep_freed_memory
+from coldness.machine import keep_freed_memory
 
 Step = Callable[[Tensor, Tensor], Tensor]
 

@@ -11,7 +11,7 @@ from benchmarks import jem
 from benchmarks.contenders import ours
 from benchmarks.jem import SCALE, Images, network
 from benchmarks.toy import Chain, Iteration
-from coldness.allocator import keep_freed_memory
+from coldness.machine import keep_freed_memory
 from coldness.chains import Bank, Source, UniformNoise
 from coldness.energies import ClassifierEnergy
 from coldness.guard.policy import Guard

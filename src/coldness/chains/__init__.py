@@ -6,13 +6,14 @@ from coldness.chains.base import Adaptation, Start
 from coldness.chains.data import DataStart
 from coldness.chains.data_noise import StepNoise
 from coldness.chains.inverse_norm import InverseNormSteps
-from coldness.chains.noise import GaussianNoise, LikeData, UniformNoise
+from coldness.chains.noise import FittedNoise, GaussianNoise, LikeData, UniformNoise
 from coldness.chains.source import Source
 
 __all__ = [
     "Adaptation",
     "Bank",
     "DataStart",
+    "FittedNoise",
     "GaussianNoise",
     "InverseNormSteps",
     "LikeData",

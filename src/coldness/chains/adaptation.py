@@ -28,7 +28,7 @@ from torch import Tensor
 
 from coldness.chains.base import Adaptation
 from coldness.energies.base import Energy
-from coldness.kernels import Chains, ConstantSteps, Kernel, StepSchedule, run
+from coldness.kernels import Chains, Kernel, StepSchedule, run
 
 
 @dataclass
@@ -57,7 +57,7 @@ class StepAdaptation(Adaptation):
         return f"adapted during training to an acceptance of {self.target:g}"
 
     def check(self, kernel: Kernel, schedule: StepSchedule) -> None:
-        if not isinstance(schedule, ConstantSteps):
+        if not schedule.is_constant:
             raise ValueError("a step that is adapted cannot follow a schedule along the chain too")
         kernel.adjusted_twin()  # says why there is none
 

@@ -23,6 +23,8 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import copy
 from typing import Literal
 
 import torch
@@ -66,7 +68,7 @@ class Bank(Start):
             raise ValueError(f"capacity must be >= 1, got {capacity}")
         if not (0 <= refresh <= 1 and 0 <= refresh_batch <= 1):
             raise ValueError("refresh and refresh_batch are probabilities, in [0, 1]")
-        self.capacity = capacity
+        self._capacity = capacity
         self.initial = initial
         self.refresh = refresh
         self.refresh_batch = refresh_batch
@@ -77,6 +79,10 @@ class Bank(Start):
         self.outside = torch.zeros(())
         self._middle, self._reach = torch.zeros(()), torch.full((), torch.inf)
         self._range = torch.tensor([-1.0, 1.0])
+
+    @property
+    def capacity(self) -> int:
+        return self._capacity
 
     @property
     def has_state(self) -> bool:
@@ -184,6 +190,19 @@ class Bank(Start):
             self._middle, self._reach = state["middle"].to(device), state["reach"].to(device)
         if "range" in state:  # not before 0.5
             self._range = state["range"].to(device)
+
+    def without_data(self, x_data: Tensor, at: Coordinates) -> Start:
+        return self.initial.without_data(x_data, at)
+
+    def visits(self, chains: int) -> float:
+        drawn = chains / self.capacity
+        refreshed = self.refresh + self.refresh_batch
+        return max(1.0, min(drawn, 1 / refreshed)) if refreshed else max(1.0, drawn)
+
+    def slots(self, state: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        bank = copy(self)
+        bank.load_state_dict(dict(state))
+        return bank.states(), state["age"]
 
     def states(self) -> Tensor:
         """All slots as chains (capacity, ...), in float32."""

@@ -7,6 +7,7 @@ checkpoints hold. An adaptation has one number, the logarithm of what the step i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -28,6 +29,11 @@ class Start(ABC):
     def from_noise(self) -> bool:
         """Whether `fresh` chains begin without data, so that what they reach was generated."""
         return True
+
+    @property
+    def at_data(self) -> bool:
+        """Whether chains begin at the examples of the batch themselves."""
+        return False
 
     @property
     def has_state(self) -> bool:
@@ -66,6 +72,31 @@ class Start(ABC):
         self, slots: Tensor | None, x_model: Tensor, steps: int
     ) -> None:
         """Takes chains back, after that many steps."""
+
+    def without_data(self, x_data: Tensor, at: Coordinates) -> Start:
+        """The start that samples of a trained model begin at, which needs no data any more.
+
+        Args:
+            x_data: examples (N, ...), for a start that looks at data.
+            at: the coordinates of the model.
+        """
+        return self
+
+    def visits(self, chains: int) -> float:
+        """How often a chain is carried on, on average, where so many are drawn in all."""
+        return 1.0
+
+    @property
+    def capacity(self) -> int | None:
+        """Number of slots that chains return to; None where they do not."""
+        return None
+
+    def slots(self, state: Mapping[str, Tensor]) -> tuple[Tensor, Tensor] | None:
+        """Chains (N, ...) in float32 and their ages in steps (N,), in what `state_dict` gave.
+
+        None where chains do not return to a start.
+        """
+        return None
 
     def metrics(self) -> dict[str, Tensor]:
         """What is worth logging."""

@@ -28,6 +28,10 @@ class DataStart(Start):
     def from_noise(self) -> bool:
         return False
 
+    @property
+    def at_data(self) -> bool:
+        return True
+
     def fresh(
         self, count: int, x_data: Tensor, at: Coordinates, generator: torch.Generator
     ) -> Tensor:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from coldness.chains.source import Source
+from coldness.schedules import Schedule, value_at
 
 
 @dataclass(frozen=True)
@@ -52,3 +53,21 @@ class StepNoise:
     def at(self, sources: Sequence[Source], t: int, n: int) -> float:
         """sd at iteration t of n."""
         return self.factor * (2 * sources[self.source].final_step(t, n)) ** 0.5
+
+
+DataNoise = float | Schedule | StepNoise
+
+
+def noise_at(noise: DataNoise, sources: Sequence[Source], t: int, n: int) -> float:
+    """Standard deviation of the noise on data at iteration t of n, in the model's coordinates."""
+    if isinstance(noise, StepNoise):
+        return noise.at(sources, t, n)
+    return value_at(noise, t, n)
+
+
+def check_noise(noise: DataNoise, sources: Sequence[Source]) -> None:
+    """Raises ValueError for noise that is negative, or tied to a step that is not known."""
+    if isinstance(noise, StepNoise):
+        noise.check(sources)
+    elif isinstance(noise, (int, float)) and not noise >= 0:
+        raise ValueError(f"data_noise must be >= 0, got {noise}")

@@ -3,7 +3,7 @@
     x0 = m + L (mean + std xi),  xi ~ N(0, I)        or        x0 = m + L u,  u ~ U(low, high)
 
 m and L are the coordinates of the energy: 0 and the identity unless a preconditioner is used; for
-`LikeData` the means and scales of the data at hand.
+`LikeData` the means and scales of the data at hand, for `FittedNoise` those that were kept.
 
 References:
     Learning Non-Convergent Non-Persistent Short-Run MCMC Toward Energy-Based Model
@@ -92,3 +92,34 @@ class LikeData(Start):
         noise = x_data.new_empty((count, *x_data.shape[1:])).normal_(generator=generator)
         y = at.whiten(x_data)
         return at.unwhiten(y.mean(0) + noise * (self.width * y.std(0)))
+
+    def without_data(self, x_data: Tensor, at: Coordinates) -> FittedNoise:
+        fitted = FittedNoise(self.width)
+        y = at.whiten(x_data)
+        fitted.mean, fitted.std = y.mean(0), y.std(0)
+        return fitted
+
+
+class FittedNoise(Start):
+    """Normal noise with means and scales that were taken of data once: `LikeData` without data.
+
+    Args:
+        width: what the scales are multiplied by, > 0.
+    """
+
+    def __init__(self, width: float = 1.0) -> None:
+        self.width = width
+        self.mean, self.std = torch.zeros(()), torch.ones(())
+
+    def fresh(
+        self, count: int, x_data: Tensor, at: Coordinates, generator: torch.Generator
+    ) -> Tensor:
+        noise = x_data.new_empty((count, *x_data.shape[1:])).normal_(generator=generator)
+        mean, std = self.mean.to(x_data), self.std.to(x_data)
+        return at.unwhiten(mean + noise * (self.width * std))
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {"mean": self.mean, "std": self.std}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        self.mean, self.std = state["mean"], state["std"]

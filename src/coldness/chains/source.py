@@ -19,6 +19,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,7 +29,8 @@ from torch import Tensor
 from coldness.chains.adaptation import StepAdaptation
 from coldness.chains.base import Adaptation, Start
 from coldness.chains.noise import LikeData
-from coldness.energies.base import Conditional, Energy
+from coldness.energies.base import Energy
+from coldness.energies.coordinates import Coordinates
 from coldness.kernels import Chains, ConstantSteps, Kernel, StepSchedule, run
 from coldness.schedules import Schedule, value_at
 
@@ -118,13 +120,12 @@ class Source:
             x, slots = self.start.draw(count, x_data, at, generator)
         else:
             labels = repeated(labels, count)
-            classes = _conditional(energy).classes
-            x, slots = self.start.draw_by_class(labels, classes, x_data, at, generator)
+            x, slots = self.start.draw_by_class(labels, energy.classes, x_data, at, generator)
         h = self._step_size(tempering, step_scale)
         parts = []
         for first in range(0, count, at_once or count):
             part = slice(first, first + (at_once or count))
-            u = energy if labels is None else _conditional(energy).given(labels[part])
+            u = energy if labels is None else energy.given(labels[part])
             parts.append(
                 self._run(
                     u, x[part], self.steps, generator, tempering, h, compiled, self.step_schedule
@@ -134,7 +135,7 @@ class Source:
         self.start.put(slots, chains.x, self.steps)
         if self.adaptation is not None:
             self.adaptation.after(
-                energy if labels is None else _conditional(energy).given(labels),
+                energy if labels is None else energy.given(labels),
                 self.kernel,
                 chains,
                 steps=self.steps,
@@ -173,8 +174,30 @@ class Source:
         """
         x = self.noise(energy, x_data, count, generator)
         steps = self.steps if steps is None else steps
-        u = energy if labels is None else _conditional(energy).given(labels)
+        u = energy if labels is None else energy.given(labels)
         return self.carry_on(u, x, steps, generator, step_scale=step_scale, compiled=compiled)
+
+    def sampler(self, x_data: Tensor, at: Coordinates, step_scale: float) -> Source:
+        """How a trained model is sampled without its data: this source, settled.
+
+        Args:
+            x_data: examples (N, ...), whose moments are kept where chains start like data.
+            at: the coordinates of the model.
+            step_scale: at the end of training.
+        """
+        start = self.start if self.start.from_noise else LikeData()
+        return Source(
+            start=start.without_data(x_data, at),
+            kernel=self.kernel,
+            steps=self.steps,
+            step_schedule=self.step_schedule,
+            step_scale=step_scale,
+            adaptation=deepcopy(self.adaptation),
+        )
+
+    def visits(self, iterations: int, batch_size: int) -> float:
+        """How often a chain is carried on, on average: once, unless it persists in a bank."""
+        return self.start.visits(iterations * self.chains_for(batch_size))
 
     def noise(
         self, energy: Energy, x_data: Tensor, count: int, generator: torch.Generator
@@ -268,12 +291,6 @@ class Source:
 def repeated(labels: Tensor, count: int) -> Tensor:
     """The first `count` classes of a batch; a larger count repeats it, as DataStart does."""
     return labels.repeat(-(-count // len(labels)))[:count]
-
-
-def _conditional(energy: Energy) -> Conditional:
-    if not isinstance(energy, Conditional):
-        raise ValueError(f"{type(energy).__name__} has no classes to draw samples of")
-    return energy
 
 
 def _joined(parts: Sequence[Chains]) -> Chains:

@@ -33,7 +33,7 @@ from coldness.evaluation.bank_checks import bank_metrics
 from coldness.evaluation.ood import read_sets
 from coldness.likelihood.ais import AIS
 from coldness.report import write_report
-from coldness.runs.files import BadFile, load_checkpoint
+from coldness.files import BadFile, load_checkpoint
 from coldness.runs.folder import FolderError, RunFolder, as_json
 from coldness.training.settings import Settings
 from coldness.trust.ood_answer import set_names

@@ -25,7 +25,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from coldness.cli.console import console, output, stages
-from coldness.runs.files import write_atomically
+from coldness.files import write_atomically
 from coldness.runs.folder import FolderError, lock
 from coldness.studies import Study, packaged_studies, read_study
 from coldness.studies.cell import Row, quick, read_cell

@@ -22,10 +22,10 @@ from coldness.cli.console import output, show_log_lines, stages
 from coldness.cli.words import allow_imports_option
 from coldness.data import Labelled
 from coldness.energies import Conditional
-from coldness.evaluation.likelihood import potential as potential_of
+from coldness.likelihood.potential import potential as potential_of
 from coldness.kernels import worth_compiling
 from coldness.precision import autocast
-from coldness.runs.files import write_atomically
+from coldness.files import write_atomically
 from coldness.runs.folder import FolderError, RunFolder
 from coldness.schedules import value_at
 from coldness.seeds import generators

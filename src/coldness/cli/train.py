@@ -29,7 +29,7 @@ from coldness.evaluation import evaluate
 from coldness.evaluation.bank_checks import bank_metrics
 from coldness.evaluation.ood import read_sets
 from coldness.report import write_report
-from coldness.runs.files import load_checkpoint
+from coldness.files import load_checkpoint
 from coldness.runs.folder import FolderError, RunFolder
 from coldness.training import Diverged, Training, fit
 from coldness.training.recipe import RecipeError, Resolved, settings_parser

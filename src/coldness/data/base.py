@@ -1,4 +1,12 @@
-"""What data is: a sampler of batches; its density where known; a test part, labels where finite."""
+"""What data is: a sampler of batches, and what more it can do.
+
+    data.domain      shape, classes and own units of examples
+    data.known       the same data as a KnownDensity, where its law is known; None elsewhere
+    data.finite      as a HeldOut, where examples are finite and a part is kept for testing
+    data.labelled    as a Labelled, where every example has a class
+
+Callers ask the data what it can do, never which class it is of.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +16,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from coldness.domain import Domain
 from coldness.energies.base import Energy
 
 
@@ -23,13 +32,37 @@ class Data(ABC):
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Examples (count, ...) in float32."""
 
+    @property
+    def domain(self) -> Domain:
+        """What examples are; data with units or classes of its own says so here."""
+        return Domain(self.shape)
+
+    @property
+    def known(self) -> KnownDensity | None:
+        """This data, where its law is known."""
+        return None
+
+    @property
+    def finite(self) -> HeldOut | None:
+        """This data, where it is finite and a part of it is kept for testing."""
+        return None
+
+    @property
+    def labelled(self) -> Labelled | None:
+        """This data, where every example has a class."""
+        return None
+
     def original(self, x: Tensor) -> Tensor:
         """Examples or samples (B, ...) in the data's own units."""
-        return x
+        return self.domain.units.original(x)
 
     def into_model(self, x: Tensor) -> Tensor:
-        """Points (B, ...) in the data's own units, in the coordinates of examples: the inverse."""
-        return x
+        """Points (B, ...) in the data's own units, as the model sees them: the inverse."""
+        return self.domain.units.into_model(x)
+
+    def from_bytes(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """Images (B, C, H, W) with values 0 ... 255 as the model sees data."""
+        return images / 127.5 - 1
 
     def reference(self, count: int, generator: torch.Generator) -> Tensor:
         """Examples that samples of a model are compared with: at most `count`."""
@@ -55,6 +88,10 @@ class KnownDensity(Data):
     plane: Energy | None = None
     """Density of the first two dimensions given that all others are 0, where that is known; of a
     normalised energy."""
+
+    @property
+    def known(self) -> KnownDensity:
+        return self
 
     @property
     def narrowest_scale(self) -> float:
@@ -90,11 +127,17 @@ class HeldOut(Data):
     test: Tensor
     """(M, ...), never trained on."""
 
-    log_scale: float
-    """log p in the data's own units = log p in the model's coordinates - log_scale."""
-
     box: float
     """Half the side of the cube around 0 that holds all points, with a margin."""
+
+    @property
+    def finite(self) -> HeldOut:
+        return self
+
+    @property
+    def log_scale(self) -> float:
+        """log p in the data's own units = log p in the model's coordinates - log_scale."""
+        return self.domain.log_scale
 
     def reference(self, count: int, generator: torch.Generator) -> Tensor:
         """Test points without repetition, no more than either part holds."""
@@ -126,6 +169,14 @@ class Labelled(HeldOut):
 
     classes: tuple[str, ...]
     """Names of the K classes."""
+
+    @property
+    def labelled(self) -> Labelled:
+        return self
+
+    @property
+    def domain(self) -> Domain:
+        return Domain(self.shape, classes=self.classes)
 
     @abstractmethod
     def sample_labelled(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

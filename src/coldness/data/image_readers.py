@@ -95,6 +95,12 @@ def read_npz(
     return Pictures(images, torch.from_numpy(labels.astype(np.int64)), tuple(names))
 
 
+def pictures_of(images: NDArray[Any]) -> Pictures:
+    """Images of an array, as `read_npz` takes them, without classes."""
+    x = torch.from_numpy(_as_bytes(_channels_first(images, "data"), "data"))
+    return Pictures(x, torch.zeros(len(x), dtype=torch.int64), (ONE_CLASS,))
+
+
 def stacked(images: Iterable[tuple[str, Image.Image]], size: int | None = None) -> Tensor:
     """Opened images with their names, as uint8 (N, C, H, W)."""
     arrays: list[Tensor] = []
@@ -171,7 +177,7 @@ def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
         raise BadImages(f"{path} cannot be read: {line}") from error
 
 
-def _channels_first(images: NDArray[Any], path: Path) -> NDArray[Any]:
+def _channels_first(images: NDArray[Any], path: Path | str) -> NDArray[Any]:
     shape = images.shape
     if len(shape) == 3:
         images = images[:, None]
@@ -185,7 +191,7 @@ def _channels_first(images: NDArray[Any], path: Path) -> NDArray[Any]:
     return images
 
 
-def _as_bytes(images: NDArray[Any], path: Path) -> Bytes:
+def _as_bytes(images: NDArray[Any], path: Path | str) -> Bytes:
     if images.dtype == np.uint8:
         return np.ascontiguousarray(images)
     if not np.issubdtype(images.dtype, np.floating):

@@ -12,7 +12,6 @@ those without: the generator is the only state. Only what is drawn is turned int
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +20,7 @@ from torch import Tensor
 
 from coldness.data.augmentation import Augmentation
 from coldness.data.base import Labelled
+from coldness.domain import Domain, Pixels
 
 MARGIN = 1.15
 """The box of images, which are in [-1, 1]."""
@@ -104,8 +104,7 @@ class ImageData(Labelled):
         self.train_labels, self.test_labels = train.labels, test.labels
         self.validation_labels = kept.labels
         self.augmentation, self.dequantise = augmentation, dequantise
-        self.levels, self._half = levels, (levels if dequantise else levels - 1) / 2
-        self.log_scale = math.prod(self.shape) * math.log(self._half)
+        self.levels, self._units = levels, Pixels((levels if dequantise else levels - 1) / 2)
         self.box = MARGIN
         if augmentation is not None:  # refuses now what it cannot do
             augmentation(train.images[:1], torch.Generator())
@@ -132,12 +131,12 @@ class ImageData(Labelled):
         """(V, C, H, W); V = 0 where no share was asked for."""
         return self._fixed(self._validation)
 
-    def original(self, x: Tensor) -> Tensor:
-        """Pixel values, not rounded; chains may leave 0 ... L-1."""
-        return (x + 1) * self._half
+    @property
+    def domain(self) -> Domain:
+        return Domain(self.shape, self._units, self.classes)
 
-    def into_model(self, x: Tensor) -> Tensor:
-        return x / self._half - 1
+    def from_bytes(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        return self.shown(images * ((self.levels - 1) / 255), generator)
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Drawn from the training part with replacement, augmented and dequantised."""

@@ -1,4 +1,4 @@
-"""Your own points: a file of numbers, one point a row, of unknown density.
+"""Your own points: an array or a file of numbers, one point per row, of unknown density.
 
     y = (x - m) / s,     log p(x) = log p(y) - sum log s
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coldness.data.base import HeldOut
+from coldness.domain import Domain, Standardised
 
 LEAST_POINTS = 20
 LEAST_PART = 4
@@ -42,7 +43,7 @@ class BadPoints(ValueError):
 
 
 class Points(HeldOut):
-    """Points read from a file.
+    """Points read from a file, or given as an array (`Points.of`).
 
     Args:
         path: .npy, .npz (one array, or the one called x), .csv or .txt with or without a header.
@@ -54,14 +55,39 @@ class Points(HeldOut):
 
     def __init__(
         self,
-        path: str,
+        path: str | None = None,
         held_out: float = 0.2,
         split_seed: int = 0,
         standardise: bool = True,
     ) -> None:
+        if path is None:
+            raise BadPoints("name a file of points: --data.path my.npy (in Python: data=array)")
+        self._make(read_points(path), path, held_out, split_seed, standardise)
+
+    @classmethod
+    def of(
+        cls,
+        x: NDArray[Any],
+        held_out: float = 0.2,
+        split_seed: int = 0,
+        standardise: bool = True,
+    ) -> Points:
+        """Points of an array (N, D), or (N,) for D = 1; the arguments are those of the class."""
+        points = cls.__new__(cls)
+        points._make(_checked(x, "data"), "data", held_out, split_seed, standardise)
+        return points
+
+    def _make(
+        self,
+        points: NDArray[np.float64],
+        path: str,
+        held_out: float,
+        split_seed: int,
+        standardise: bool,
+    ) -> None:
         if not 0 < held_out < 1:
             raise BadPoints(f"held_out must be between 0 and 1, got {held_out}")
-        x = torch.from_numpy(read_points(path))
+        x = torch.from_numpy(points)
         order = torch.randperm(len(x), generator=torch.Generator().manual_seed(split_seed))
         tested = round(held_out * len(x))
         if min(tested, len(x) - tested) < LEAST_PART:
@@ -77,18 +103,16 @@ class Points(HeldOut):
         self.mean, self.std = mean, std
         self.train = ((train - mean) / std).float()
         self.test = ((test - mean) / std).float()
-        self.log_scale = float(std.log().sum())
+        self._units = Standardised(tuple(mean.tolist()), tuple(std.tolist()))
         self.box = MARGIN * max(float(part.abs().max()) for part in (self.train, self.test))
 
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.train.shape[1:])
 
-    def into_model(self, x: Tensor) -> Tensor:
-        return (x - self.mean) / self.std
-
-    def original(self, x: Tensor) -> Tensor:
-        return x.double() * self.std + self.mean
+    @property
+    def domain(self) -> Domain:
+        return Domain(self.shape, self._units)
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Drawn from the training part with replacement."""

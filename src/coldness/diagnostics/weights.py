@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-LEAST_GRAD_SCALE = 0.05
+from coldness.limits import LEAST_GRAD_SCALE
 
 
 @dataclass(frozen=True)

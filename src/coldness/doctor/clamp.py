@@ -9,7 +9,6 @@ from __future__ import annotations
 from torch import Tensor
 
 from coldness.doctor.finding import Check, Finding
-from coldness.kernels import Langevin
 from coldness.training.settings import Settings
 
 LARGEST_SHARE = 0.01
@@ -20,9 +19,9 @@ def outside(settings: Settings, x_data: Tensor) -> list[Check]:
     """A check for every source whose chains are cut to a box."""
     checks = []
     for k, source in enumerate(settings.sources):
-        if not isinstance(source.kernel, Langevin) or source.kernel.clamp is None:
+        if source.kernel.box is None:
             continue
-        low, high = source.kernel.clamp
+        low, high = source.kernel.box
         out = ((x_data < low) | (x_data > high)).flatten(1).any(1)
         share = float(out.float().mean())
         text = f"{share:.2g} of the data is outside of clamp [{low:g}, {high:g}]"

@@ -21,11 +21,11 @@ Schedules are looked at at the first and the last iteration.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
-from coldness.chains import Bank, DataStart, Source
+from coldness.chains import Source
 from coldness.doctor.finding import BETA, Finding
+from coldness.limits import GOOD_FRACTION, effective_fraction, largest_beta
 from coldness.schedules import value_at
 from coldness.training.settings import Settings
 
@@ -35,9 +35,6 @@ Packaged recipes draw each slot 200 times and more."""
 
 LEAST_NEGATIVES = 2.0
 """With fewer the update is the difference of the data and one chain."""
-
-GOOD_SHARE = 0.1
-"""Of negatives that count: what is advised."""
 
 
 def combinations(settings: Settings) -> Iterator[Finding]:
@@ -52,7 +49,7 @@ def _of_source(settings: Settings, source: Source, where: str) -> Iterator[Findi
         (settings.tempering_of(source, t), value_at(settings.beta_of(source), t, n))
         for t in (0, n - 1)
     ]
-    if source.steps == 0 and isinstance(source.start, DataStart):
+    if source.steps == 0 and source.start.at_data:
         yield Finding(
             "copies",
             where,
@@ -94,8 +91,8 @@ def _of_source(settings: Settings, source: Source, where: str) -> Iterator[Findi
             "use beta > -1",
         )
     yield from _few(settings, source, where, max(ends, key=lambda end: end[1]))
-    if isinstance(source.start, Bank):
-        capacity = source.start.capacity
+    capacity = source.start.capacity
+    if capacity is not None:
         chains = source.chains_for(settings.batch_size)
         draws, fitting = n * chains / capacity, n * chains // 20
         if draws < LEAST_DRAWS:
@@ -115,11 +112,11 @@ def _few(
     settings: Settings, source: Source, where: str, end: tuple[float, float]
 ) -> Iterator[Finding]:
     """Too few negatives would count once the density is learned."""
-    (t, beta), dimensions = end, math.prod(settings.data.shape)
-    share = effective_share(t, beta, dimensions)
+    (t, beta), dimensions = end, settings.data.domain.dimensions
+    share = effective_fraction(t, beta, dimensions)
     chains = source.chains_for(settings.batch_size)
-    if t > 0 and beta > 0 and share < GOOD_SHARE and share * chains < LEAST_NEGATIVES:
-        best = math.sqrt(1 - GOOD_SHARE ** (2 / dimensions))
+    if t > 0 and beta > 0 and share < GOOD_FRACTION and share * chains < LEAST_NEGATIVES:
+        best = largest_beta(dimensions)
         yield Finding(
             "few",
             where,
@@ -128,10 +125,3 @@ def _few(
             "weights exp(-beta U) of a Gaussian's samples; docs/gotchas.md",
             f"use beta <= {best:.2g}, or expect an energy that stays flatter than the density",
         )
-
-
-def effective_share(t: float, beta: float, dimensions: int) -> float:
-    """Of samples of exp(-t U) with weights exp(-beta U), for U quadratic in all dimensions."""
-    if t <= 0 or t + 2 * beta <= 0:
-        return 0.0
-    return float((t * (t + 2 * beta) / (t + beta) ** 2) ** (dimensions / 2))

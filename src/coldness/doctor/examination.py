@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from coldness.data import Data, HeldOut
+from coldness.data import Data
 from coldness.doctor.clamp import outside
 from coldness.doctor.combinations import combinations
 from coldness.doctor.finding import Check, Finding
@@ -104,7 +104,7 @@ def known_to_go_wrong(settings: Settings) -> Check:
 def narrowness(settings: Settings, at: Coordinates) -> Check:
     """The narrowest scale of the data, where it is not known by nearest neighbours."""
     x = _points(settings.data, settings.seed)
-    copies = share_of_copies(x) if isinstance(settings.data, HeldOut) else 0.0
+    copies = share_of_copies(x) if settings.data.finite else 0.0
     estimate = narrowest_scale(at.whiten(_once(x).to(at.location.device)))
     scale = known_scale(settings)
     findings = [
@@ -128,9 +128,10 @@ def _text(settings: Settings, estimate: LocalScale, scale: float | None) -> str:
 
 def _points(data: Data, seed: int) -> Tensor:
     """Examples of the data: all that it trains on, where they are few."""
-    if isinstance(data, HeldOut):
-        order = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(seed))
-        return data.train[order[:POINTS_OF_DATA]]
+    if data.finite is not None:
+        train = data.finite.train
+        order = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))
+        return train[order[:POINTS_OF_DATA]]
     return data.sample(POINTS_OF_DATA, torch.Generator().manual_seed(seed))
 
 

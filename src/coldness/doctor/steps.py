@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from coldness.chains import Bank, Source
+from coldness.chains import Source
 from coldness.schedules import value_at
 from coldness.training.settings import Settings
 
@@ -49,14 +49,4 @@ def path_length(settings: Settings, source: Source, dimensions: int) -> float:
         return 0.0
     steps = langevin_steps(settings, source)
     length = sum((2 * h * dimensions) ** 0.5 for h in steps)
-    return length * source.kernel.gradients_per_step * visits(settings, source)
-
-
-def visits(settings: Settings, source: Source) -> float:
-    """How often a chain is carried on, on average: once, unless it persists in a bank."""
-    if not isinstance(source.start, Bank):
-        return 1.0
-    bank, chains = source.start, source.chains_for(settings.batch_size)
-    drawn = settings.iterations * chains / bank.capacity
-    refreshed = bank.refresh + bank.refresh_batch
-    return max(1.0, min(drawn, 1 / refreshed)) if refreshed else max(1.0, drawn)
+    return length * source.kernel.gradients_per_step * source.visits(settings.iterations, settings.batch_size)

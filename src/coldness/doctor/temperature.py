@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import torch
 
-from coldness.data import KnownDensity
 from coldness.doctor.steps import all_sources, known
 from coldness.energies import DriftNoise
 from coldness.training.settings import Settings
@@ -47,8 +46,8 @@ def known_scale(settings: Settings) -> float | None:
 
     With a full covariance the coordinates are no longer those of the law: not known then.
     """
-    data = settings.data
-    if not isinstance(data, KnownDensity) or settings.preconditioner == "full":
+    data = settings.data.known
+    if data is None or settings.preconditioner == "full":
         return None
     if settings.preconditioner == "none":
         return data.narrowest_scale

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 
-from coldness.diagnostics.weights import LEAST_GRAD_SCALE
 from coldness.doctor.finding import BETA, Check, Finding
 from coldness.doctor.trial import ITERATIONS, Trial
 from coldness.kernels import worth_compiling
+from coldness.limits import LEAST_GRAD_SCALE
 from coldness.schedules import value_at
 from coldness.training.settings import Settings
 

@@ -3,7 +3,8 @@
     p(x) = exp(-U(x)) / Z,     U = c E
 
 Calling the module gives the potential U, because everything that samples or weighs works on U.
-`energy(x)` gives E, what the network says. A code base that writes its chain as
+`energy(x)` gives E, what the network says. One forward pass gives all `outputs` of a network, and
+E is `read` from them: with a condition, such as a class, that is the energy of x given it. A code base that writes its chain as
 x - a dE(x) + s xi samples with step h = s^2 / 2 from coldness c = 2 a / s^2.
 
 References:
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from coldness.domain import Domain
 from coldness.energies.coordinates import Coordinates
 
 
@@ -29,6 +31,12 @@ class Energy(nn.Module, ABC):
     """
 
     coordinates: Coordinates
+
+    classes: int = 0
+    """Number of classes that examples may be given; 0 for none."""
+
+    classifies: bool = False
+    """Whether `outputs` are the logits of these classes."""
 
     def __init__(self, coldness: float = 1.0) -> None:
         super().__init__()
@@ -42,14 +50,56 @@ class Energy(nn.Module, ABC):
         """E(x), shape (B,)."""
 
     def energy_at(self, y: Tensor) -> Tensor:
-        """E as a function of the coordinates y; what looks at y anyway need not go through x."""
+        """E as a function of the whitened coordinates y; override it together with `energy`."""
         return self.energy(self.coordinates.unwhiten(y))
 
-    def __init_subclass__(cls) -> None:
-        """A class with an energy of its own does not inherit what another's is in y."""
-        super().__init_subclass__()
-        if "energy" in vars(cls) and "energy_at" not in vars(cls):
-            cls.energy_at = Energy.energy_at  # type: ignore[method-assign]
+    def build(self, domain: Domain) -> None:
+        """Makes the networks of this energy, and of those it is made of, for such examples."""
+        for part in self.modules():
+            if isinstance(part, Energy):
+                part.build_own(domain)
+
+    def build_own(self, domain: Domain) -> None:
+        """Makes the networks that this energy holds itself."""
+        for net in self.children():
+            if not isinstance(net, Energy) and callable(make := getattr(net, "build", None)):
+                make(domain.shape, max(1, self.classes))
+
+    @property
+    def is_composite(self) -> bool:
+        """Whether it is made of other energies."""
+        return any(isinstance(part, Energy) and part is not self for part in self.modules())
+
+    def outputs(self, x: Tensor) -> Tensor:
+        """All that one forward pass gives, (B, ...); E is read from it."""
+        return self.energy(x)
+
+    def read(self, outputs: Tensor, condition: Tensor | None = None) -> Tensor:
+        """E(x), or E(x | condition) with one condition per example, from the outputs; (B,)."""
+        if condition is not None:
+            raise ValueError(f"{type(self).__name__} has no classes to draw samples of")
+        return outputs
+
+    def outputs_at(self, y: Tensor) -> Tensor:
+        """The outputs as a function of the whitened coordinates y."""
+        return self.outputs(self.coordinates.unwhiten(y))
+
+    def given(self, condition: Tensor) -> Energy:
+        """The energy of x given a condition (B,), such as its class: an object of its own."""
+        if not self.classes:
+            raise ValueError(f"{type(self).__name__} has no classes to draw samples of")
+        return Given(self, condition)
+
+    def bound(self) -> tuple[Energy, tuple[Tensor, ...]]:
+        """The energy that lasts, and the conditions that it is called with.
+
+        Chains are compiled once for the first, whatever the second are.
+        """
+        return self, ()
+
+    def scores(self, x: Tensor) -> dict[str, Tensor]:
+        """Scores of this energy that are higher for data than elsewhere, beside log p; (B,)."""
+        return {}
 
     @property
     def white(self) -> White:
@@ -62,8 +112,10 @@ class Energy(nn.Module, ABC):
             self.__dict__["_white"] = known
         return known
 
-    def forward(self, x: Tensor) -> Tensor:
-        """U(x) = c E(x), shape (B,)."""
+    def forward(self, x: Tensor, *condition: Tensor) -> Tensor:
+        """U(x) = c E(x), or c E(x | condition); shape (B,)."""
+        if condition:
+            return self.coldness * self.read(self.outputs(x), *condition)
         return self.coldness * self.energy(x)
 
     @property
@@ -91,19 +143,56 @@ class White(nn.Module):
         super().__init__()
         self.energy = energy
 
-    def forward(self, y: Tensor) -> Tensor:
-        return self.energy.coldness * self.energy.energy_at(y)
+    def forward(self, y: Tensor, *condition: Tensor) -> Tensor:
+        energy = self.energy
+        if condition:
+            return energy.coldness * energy.read(energy.outputs_at(y), *condition)
+        return energy.coldness * energy.energy_at(y)
 
 
-class Conditional(Energy):
-    """An energy of examples that have one of K classes: also that of x given its class."""
+class Given(Energy):
+    """The energy of x given a condition: E(x | z), at the coldness and in the coordinates of E.
 
-    classes: int
-    """K; 0 until it is known."""
+    Args:
+        of: the energy.
+        condition: z (B,), one for each example it is called with.
+    """
+
+    def __init__(self, of: Energy, condition: Tensor) -> None:
+        super().__init__(of.coldness)
+        self.of = of
+        self.coordinates = of.coordinates
+        self.condition = condition
+
+    def energy(self, x: Tensor) -> Tensor:
+        return self.of.read(self.of.outputs(x), self.condition)
+
+    def energy_at(self, y: Tensor) -> Tensor:
+        return self.of.read(self.of.outputs_at(y), self.condition)
+
+    def bound(self) -> tuple[Energy, tuple[Tensor, ...]]:
+        energy, conditions = self.of.bound()
+        return energy, (*conditions, self.condition)
+
+
+class NetworkEnergy(Energy):
+    """Base class of energies that are read from a network on the whitened coordinates.
+
+    A subclass says what `outputs_at(y)` are and, where these are not energies, how E is read.
+    """
 
     @abstractmethod
-    def given(self, labels: Tensor) -> Energy:
-        """The energy of x given its class: labels (B,), one for each example it is called with."""
+    def outputs_at(self, y: Tensor) -> Tensor:
+        """What the network says of the coordinates y, (B, ...)."""
+
+    def outputs(self, x: Tensor) -> Tensor:
+        return self.outputs_at(self.coordinates.whiten(x))
+
+    def energy(self, x: Tensor) -> Tensor:
+        return self.read(self.outputs(x))
+
+    def energy_at(self, y: Tensor) -> Tensor:
+        return self.read(self.outputs_at(y))
 
 
 @dataclass(frozen=True)

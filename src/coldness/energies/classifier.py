@@ -20,64 +20,57 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from coldness.energies.base import Conditional, Energy
+from coldness.domain import Domain
+from coldness.energies.base import NetworkEnergy
 
 ORDINARY_LOGITS = 30.0
 """Logits of a good classifier differ by tens, and so do its energies; runs with beta* of 2 and 10
 that went on well had gaps of up to 6."""
 
 
-class ClassifierEnergy(Conditional):
+class ClassifierEnergy(NetworkEnergy):
     """Network with one output per class.
 
     Args:
         net: maps (B, ...) to (B, K); networks with `build` take K from the data.
         coldness: c > 0, of the density.
-        classes: K; null for those of the data.
+        classes: K; None for those of the data.
     """
+
+    classifies = True
 
     def __init__(self, net: nn.Module, coldness: float = 1.0, classes: int | None = None) -> None:
         super().__init__(coldness)
         self.net = net
         self.classes = classes or 0
 
+    def build_own(self, domain: Domain) -> None:
+        found = len(domain.classes)
+        if not found:
+            raise ValueError("ClassifierEnergy needs data with labels")
+        if self.classes not in (0, found):
+            raise ValueError(f"the energy has {self.classes} classes but the data has {found}")
+        self.classes = found
+        super().build_own(domain)
+
+    def outputs_at(self, y: Tensor) -> Tensor:
+        """Logits f_y(x), (B, K)."""
+        return self.net(y).to(y.dtype)
+
     def logits(self, x: Tensor) -> Tensor:
         """f_y(x), (B, K)."""
-        return self.net(self.coordinates.whiten(x)).to(x.dtype)
+        return self.outputs(x)
 
-    def energy(self, x: Tensor) -> Tensor:
-        return -torch.logsumexp(self.logits(x), 1)
+    def read(self, outputs: Tensor, condition: Tensor | None = None) -> Tensor:
+        """E(x), or E(x|y) for labels y (B,)."""
+        if condition is None:
+            return -torch.logsumexp(outputs, 1)
+        return -outputs.gather(1, condition[:, None].to(outputs.device)).squeeze(1)
+
+    def scores(self, x: Tensor) -> dict[str, Tensor]:
+        """maxp: the largest class probability, max_y p(y|x)."""
+        return {"maxp": self.outputs(x).cpu().double().softmax(1).max(1).values}
 
     @property
     def ordinary_gap(self) -> float:
         return ORDINARY_LOGITS * self.coldness
-
-    def given(self, labels: Tensor) -> ClassEnergy:
-        """The energy of x given its class.
-
-        The same object at every call, with other labels, so that what is compiled for it lasts.
-        """
-        known: ClassEnergy | None = self.__dict__.get("_given")
-        if known is None:
-            known = ClassEnergy(self)
-            # Not as a submodule: it holds this energy, and modules must not hold each other.
-            self.__dict__["_given"] = known
-        known.labels, known.coordinates = labels, self.coordinates
-        return known
-
-
-class ClassEnergy(Energy):
-    """E(x|y) = -f_y(x) of a classifier, at its coldness and in its coordinates.
-
-    Args:
-        classifier: whose logits they are.
-    """
-
-    def __init__(self, classifier: ClassifierEnergy) -> None:
-        super().__init__(classifier.coldness)
-        self.classifier = classifier
-        self.labels = torch.empty(0, dtype=torch.int64)
-
-    def energy(self, x: Tensor) -> Tensor:
-        logits = self.classifier.logits(x)
-        return -logits.gather(1, self.labels[:, None].to(logits.device)).squeeze(1)

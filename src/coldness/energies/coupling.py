@@ -80,3 +80,21 @@ def check_uncoupled(energy: Energy, x: Tensor) -> None:
 
 def _reason(who: str) -> str:
     return f"this is no energy: {who} couples the examples of a batch, and exp(-U) is no density"
+
+
+def check_coordinates(energy: Energy, x: Tensor) -> None:
+    """Raises ValueError where `energy` and `energy_at` are not the same function.
+
+    Chains in full coordinates run on `energy_at`; a class that overrides one of the two must
+    override the other.
+    """
+    if energy.coordinates.kind != "full":
+        return
+    x = x[:EXAMPLES]
+    with torch.no_grad():
+        in_x, in_y = energy(x), energy.white(energy.coordinates.whiten(x))
+    rounding = OF_SPREAD * (in_x.max() - in_x.min()) + OF_SIZE * in_x.abs().max()
+    if bool((in_x - in_y).abs().max() > rounding):
+        raise ValueError(
+            f"energy and energy_at of {type(energy).__name__} disagree: override both or neither"
+        )

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from coldness.energies.base import Energy
+from coldness.energies.base import NetworkEnergy
 
 
-class ScalarEnergy(Energy):
+class ScalarEnergy(NetworkEnergy):
     """Network with one output per example.
 
     Args:
@@ -37,13 +37,8 @@ class ScalarEnergy(Energy):
         self.net = net
         self.reference_std = reference_std
 
-    def energy(self, x: Tensor) -> Tensor:
-        return self._of(self.coordinates.whiten(x))
-
-    def energy_at(self, y: Tensor) -> Tensor:
-        return self._of(y)
-
-    def _of(self, y: Tensor) -> Tensor:
+    def outputs_at(self, y: Tensor) -> Tensor:
+        """E itself, (B,)."""
         energy = self.net(y).reshape(len(y)).to(y.dtype)
         if self.reference_std is None:
             return energy

@@ -16,7 +16,7 @@ from torch import Tensor
 from coldness.chains import Bank
 from coldness.data import HeldOut
 from coldness.diagnostics.bank import COMPARED, bank_health
-from coldness.evaluation.likelihood import potential
+from coldness.likelihood.potential import potential
 from coldness.evaluation.noisy import noisy
 from coldness.seeds import generators
 

@@ -30,7 +30,7 @@ from coldness.batching import parts
 from coldness.chains import Source
 from coldness.diagnostics.mixing import mixing
 from coldness.energies import Energy
-from coldness.evaluation.likelihood import potential
+from coldness.likelihood.potential import potential
 from coldness.evaluation.samples import energy_distance
 from coldness.kernels import MALA, DualAveraging, Kernel, run
 from coldness.precision import Precision, autocast

@@ -22,7 +22,8 @@ from torch import Tensor
 
 from coldness.data import HeldOut, KnownDensity
 from coldness.energies import Energy
-from coldness.evaluation.likelihood import SCORED, potential
+from coldness.evaluation.likelihood import SCORED
+from coldness.likelihood.potential import potential
 
 LINE_FINENESS = 10
 """The line gets so many times the points of a side of the plane."""

@@ -27,7 +27,8 @@ from coldness.diagnostics.convergence import change, shift
 from coldness.evaluation.chain_checks import ChainChecks, Trail
 from coldness.evaluation.density import compare_on_grid, compare_slices, score_on_grid
 from coldness.evaluation.image_checks import check_classes, check_images
-from coldness.evaluation.likelihood import of_held_out, of_known, plain_models, potential
+from coldness.evaluation.likelihood import of_held_out, of_known, plain_models
+from coldness.likelihood.potential import potential
 from coldness.evaluation.noisy import noisy
 from coldness.evaluation.ood import compare_with_sets, own_sets, read_sets
 from coldness.evaluation.samples import energy_distance, neighbour_share

@@ -17,32 +17,13 @@ import torch
 from scipy.stats import gaussian_kde, multivariate_normal
 from torch import Tensor
 
-from coldness.batching import parts
 from coldness.data import HeldOut, KnownDensity
 from coldness.energies import Energy
-from coldness.kernels.run import frozen
 from coldness.likelihood.ais import STANDARD_ERRORS, LogZ
+from coldness.likelihood.potential import potential
 
 SCORED = 20_000
 """At most so many points of each part are scored, and are the centres of the kernel estimate."""
-
-
-def potential(energy: Energy, points: Tensor) -> Tensor:
-    """U in float64 on the CPU, (N,); computed as the energy's own numbers are, in eval mode."""
-    own: Tensor | None = next(energy.parameters(), None)
-    if own is None:  # an analytic energy: its buffers, not those of its coordinates
-        buffers = energy.named_buffers()
-        own = next((b for name, b in buffers if not name.startswith("coordinates.")), None)
-    device = "cpu" if own is None else own.device.type
-    with (
-        frozen(list(energy.modules())),
-        torch.no_grad(),
-        torch.autocast(device, enabled=False),
-    ):
-        pieces = [
-            energy(part if own is None else part.to(own)).cpu().double() for part in parts(points)
-        ]
-    return torch.cat(pieces)
 
 
 def log_likelihood(u: Tensor, z: LogZ, log_scale: float = 0.0) -> dict[str, float]:

@@ -46,7 +46,7 @@ from coldness.data import Data, HeldOut, KnownDensity
 from coldness.data.points import BadPoints, read_points
 from coldness.energies import Energy
 from coldness.evaluation.image_sets import IMAGE_SETS, image_sets, read_image_set
-from coldness.evaluation.likelihood import potential
+from coldness.likelihood.potential import potential
 from coldness.evaluation.scores import more_scores
 
 ACCEPTED = 0.95

@@ -1,7 +1,9 @@
 """What is done against a run that goes wrong: remedies, one a rung of the guard's ladder.
 
-A remedy turns the relief that is in force into a stronger one. Relief is what the loop changes of
-its settings for a while; none of it is in the settings, so that taking it away is one assignment.
+A remedy turns the relief that is in force into a stronger one. Relief is what is
+changed of the settings for a while, in one place (training/effective.py); none of it is in the
+settings, so that taking it away is one assignment. No remedy leaves the range that the doctor
+accepts (limits.py).
 Every rollback draws new random numbers, whatever else is done.
 
 References:
@@ -19,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 from coldness.chains import LikeData, Source
-from coldness.diagnostics.weights import LEAST_GRAD_SCALE
+from coldness.limits import LEAST_GRAD_SCALE, largest_beta
 
 Cause = Literal["not_finite", "gap", "gradient", "saturation", "starvation"]
 
@@ -49,9 +51,11 @@ class Relief:
     near: float = 0.0
     least_grad_scale: float = 0.0
 
-    def beta_of(self, beta: float) -> float:
-        """1 - (1 - beta) / 2^k."""
-        return 1 - (1 - beta) / 2**self.beta if self.beta else beta
+    def beta_of(self, beta: float, dimensions: int) -> float:
+        """1 - (1 - beta) / 2^k, as long as enough negatives would count in so many dimensions."""
+        if not self.beta:
+            return beta
+        return max(beta, min(1 - (1 - beta) / 2**self.beta, largest_beta(dimensions)))
 
     def source_of(self, source: Source) -> Source:
         """The source with this relief; start and adaptation are the same objects."""

@@ -11,24 +11,41 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from torch import Tensor
 
-from coldness.guard.policy import Diverged
+from coldness.guard.policy import Diverged, Guard
 from coldness.guard.remedies import Cause, Relief, Remedy
 from coldness.guard.watch import Alarm, Watch
 from coldness.runs.events import EventLog
-from coldness.runs.files import load_checkpoint, save_checkpoint
-
-if TYPE_CHECKING:
-    from coldness.training.loop import Training
+from coldness.files import load_checkpoint, save_checkpoint
 
 RELAPSES = 2
 """After so many relapses the relief stays to the end."""
 
 QUIET = 500
 """Iterations in which a policy of warnings says the same cause only once."""
+
+
+class Guarded(Protocol):
+    """What the guard sees of a run."""
+
+    iteration: int
+    attempt: int
+    seconds: float
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything mutable."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Puts it back."""
+
+    def reseed(self) -> None:
+        """New random numbers, those of the attempt."""
+
+    def relieve(self, relief: Relief) -> None:
+        """Puts relief in force, in place of what was."""
 
 
 @dataclass
@@ -56,56 +73,61 @@ class Rescue:
     """The guard at work in one run.
 
     Args:
-        training: the run, fresh or loaded from a checkpoint.
-        folder: of the run.
+        run: fresh, or loaded from a checkpoint.
+        how: its policy.
+        watch: what it looks for.
+        folder: of the run; None to keep snapshots and events in memory alone.
+        kept: the guard's own state, of a run that is resumed.
     """
 
-    def __init__(self, training: Training, folder: Path) -> None:
-        settings = training.settings
-        self.training = training
-        self.how = settings.guard
-        self.folder = folder / "checkpoints"
-        self.watch = Watch(
-            math.prod(settings.data.shape),
-            settings.energy.ordinary_gap,
-            can_starve=not any(term.wants_labels for term in settings.terms),
-        )
+    def __init__(
+        self,
+        run: Guarded,
+        how: Guard,
+        watch: Watch,
+        folder: Path | None,
+        kept: dict[str, Any] | None = None,
+    ) -> None:
+        self.run = run
+        self.how = how
+        self.watch = watch
+        self.folder = None if folder is None else folder / "checkpoints"
         self.snapshots: list[dict[str, Any]] = []
         self.spell: Spell | None = None
         self.relief = Relief()
         self.warned: dict[str, int] = {}
-        kept = training.guard_state
         if kept is not None:
             self._load(kept)
-        self.events = EventLog(folder / "events.jsonl", 0 if kept is None else kept["events"])
+        path = None if folder is None else folder / "events.jsonl"
+        self.events = EventLog(path, 0 if kept is None else kept["events"])
         last = self.events.last
         if last is not None and last["event"] == "stopped":
-            t = training.iteration
+            t = run.iteration
             self._add("resumed", t, last["cause"], None, f"goes on from iteration {t}")
         if not self.snapshots:
-            self.take()
+            self.snapshot()
 
     def look(self) -> bool:
         """At what was logged since the last look; whether the run was rolled back."""
         alarm = self.watch.look()
-        t = self.training.iteration
+        t = self.run.iteration
         if alarm is not None:
             return self._act(alarm)
         if self.spell and self.spell.relaxed is None and t >= self.spell.until:
             self._relax(self.spell)
         if t % self.how.snapshot_every == 0:
-            self.take()
+            self.snapshot()
         return False
 
     def state_dict(self) -> dict[str, Any]:
         """For the checkpoint; snapshots are in files of their own, each written once."""
-        for snapshot in self.snapshots:
-            path = self._path(snapshot)
+        for snapshot in self.snapshots if self.folder is not None else ():
+            path = self.folder / _name(snapshot)
             if not path.is_file():
                 save_checkpoint(path, snapshot)
         return {
             "watch": self.watch.state_dict(),
-            "snapshots": [self._path(snapshot).name for snapshot in self.snapshots],
+            "snapshots": [_name(snapshot) for snapshot in self.snapshots],
             "spell": None if self.spell is None else asdict(self.spell),
             "relief": asdict(self.relief),
             "warned": dict(self.warned),
@@ -114,52 +136,50 @@ class Rescue:
 
     def tidy(self) -> None:
         """Removes files of snapshots that are no longer kept; after a checkpoint was written."""
-        names = {self._path(snapshot).name for snapshot in self.snapshots}
-        for path in self.folder.glob("good-*.ckpt"):
+        names = {_name(snapshot) for snapshot in self.snapshots}
+        for path in self.folder.glob("good-*.ckpt") if self.folder is not None else ():
             if path.name not in names:
                 path.unlink()
 
     def _load(self, state: dict[str, Any]) -> None:
         self.watch.load_state_dict(state["watch"])
+        assert self.folder is not None
         self.snapshots = [load_checkpoint(self.folder / name) for name in state["snapshots"]]
         self.spell = None if state["spell"] is None else Spell(**state["spell"])
         self.relief = Relief(**state["relief"])
         self.warned = dict(state["warned"])
         if self.spell is not None and self.spell.relaxed is None:
-            self.training.take(self.relief)
+            self.run.relieve(self.relief)
 
-    def _path(self, snapshot: dict[str, Any]) -> Path:
-        return self.folder / f"good-{snapshot['attempt']}-{snapshot['iteration']}.ckpt"
-
-    def take(self) -> None:
-        """A snapshot."""
-        self.snapshots.append(_copy(self.training.state_dict()))
+    def snapshot(self) -> None:
+        """Keeps a copy of everything mutable."""
+        self.snapshots.append(copied(self.run.state_dict()))
         del self.snapshots[: -self.how.snapshots]
 
     def _act(self, alarm: Alarm) -> bool:
-        training, policy = self.training, self.how.policy
+        run, policy = self.run, self.how.policy
         row = self.watch.last_row
         if policy == "warn" and alarm.cause != "not_finite":
-            t = training.iteration
+            t = run.iteration
             if t - self.warned.get(alarm.cause, -QUIET) >= QUIET:
                 self._note("warning", alarm, alarm.text)
                 self.warned[alarm.cause] = t
             self.watch.forget()
             return False
-        if policy == "rollback" and training.attempt < self.how.attempts:
+        if policy == "rollback" and run.attempt < self.how.attempts:
             self._note("alarm", alarm, alarm.text)
             self._roll_back(alarm)
             return True
         seen = alarm.text
         if policy == "rollback":
-            seen += f"; given up after {training.attempt} rollbacks"
+            seen += f"; given up after {run.attempt} rollbacks"
         kept = self._restore(alarm, further=0)
         self.watch.forget()  # for a run that goes on from here
         self._note("stopped", alarm, f"{seen}; ended with the model of iteration {kept}")
         raise Diverged(alarm.iteration, seen, row, kept)
 
     def _roll_back(self, alarm: Alarm) -> None:
-        training, t = self.training, self.training.iteration
+        run, t = self.run, self.run.iteration
         spell = self._spell(alarm)
         relapsed = spell.relaxed is not None
         if relapsed:
@@ -179,9 +199,9 @@ class Rescue:
         long = "to the end" if stays else f"for {spell.cool_down} iterations"
         text = f"rolled back from {t} to {back}: {what}, {long}"
         self._note("rollback", alarm, text, action=what)
-        training.attempt += 1
-        training.reseed()
-        training.take(self.relief)
+        run.attempt += 1
+        run.reseed()
+        run.relieve(self.relief)
         self.watch.forget()
 
     def _spell(self, alarm: Alarm) -> Spell:
@@ -208,16 +228,16 @@ class Rescue:
         before = [s for s in self.snapshots if s["iteration"] < alarm.since]
         before = before or self.snapshots[:1]
         chosen = before[max(0, len(before) - 1 - further)]
-        attempt, seconds = self.training.attempt, self.training.seconds
-        self.training.load_state_dict(_copy(chosen))
-        self.training.attempt, self.training.seconds = attempt, seconds
+        attempt, seconds = self.run.attempt, self.run.seconds
+        self.run.load_state_dict(copied(chosen))
+        self.run.attempt, self.run.seconds = attempt, seconds
         self.snapshots = [s for s in self.snapshots if s["iteration"] <= chosen["iteration"]]
         return int(chosen["iteration"])
 
     def _relax(self, spell: Spell) -> None:
-        t = self.training.iteration
+        t = self.run.iteration
         spell.relaxed = t
-        self.training.take(Relief())
+        self.run.relieve(Relief())
         changed = self.relief != Relief()
         if changed:
             self.watch.forget()
@@ -232,18 +252,23 @@ class Rescue:
     def _add(
         self, event: str, iteration: int, cause: Cause, since: int | None, text: str, **more: str
     ) -> None:
-        place = {"iteration": iteration, "attempt": self.training.attempt}
+        place = {"iteration": iteration, "attempt": self.run.attempt}
         self.events.add(
             {**place, "event": event, "cause": cause, "since": since, "text": text, **more}
         )
 
 
-def _copy(state: Any) -> Any:
+def copied(state: Any) -> Any:
     """Of nested states; many times as fast as deepcopy, which keeps track of what is shared."""
     if isinstance(state, Tensor):
         return state.detach().clone()
     if isinstance(state, dict):
-        return {name: _copy(value) for name, value in state.items()}
+        return {name: copied(value) for name, value in state.items()}
     if isinstance(state, list | tuple):
-        return type(state)(_copy(value) for value in state)
+        return type(state)(copied(value) for value in state)
     return state
+
+
+def _name(snapshot: dict[str, Any]) -> str:
+    """Of its file."""
+    return f"good-{snapshot['attempt']}-{snapshot['iteration']}.ckpt"

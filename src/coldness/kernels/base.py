@@ -69,6 +69,11 @@ class Kernel(ABC):
         return False
 
     @property
+    def box(self) -> tuple[float, float] | None:
+        """The range that every coordinate is cut to after a step; None for no such range."""
+        return None
+
+    @property
     def has_twin(self) -> bool:
         """Whether there is a kernel that proposes the same moves and may refuse them."""
         return True

@@ -54,6 +54,10 @@ class Langevin(Kernel):
         return type(self).step is Langevin.step and self.has_twin
 
     @property
+    def box(self) -> tuple[float, float] | None:
+        return self.clamp
+
+    @property
     def has_twin(self) -> bool:
         return self.clamp is None and self.clip_gradient is None
 

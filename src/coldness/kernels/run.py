@@ -24,13 +24,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from coldness.energies.base import Energy
 from coldness.energies.coordinates import Coordinates
 from coldness.kernels.base import Kernel, State
 from coldness.kernels.compilation import compiled_for
 from coldness.kernels.step_size import ConstantSteps, DualAveraging, StepSchedule
 
-Potential = Callable[[Tensor], Tensor]
+Potential = Callable[..., Tensor]
+"""x -> U(x), or (x, *conditions) -> U(x | conditions) where an energy is bound to conditions."""
 
 LARGEST_UNROLL = 20
 LAYERS_PER_CHUNK = 200
@@ -92,19 +92,23 @@ def run(
         raise ValueError(f"steps must be >= 0, got {steps}")
     if adaptation is not None and not kernel.adjusted:
         raise ValueError(f"{type(kernel).__name__} refuses no moves: no acceptance to adapt to")
-    if adaptation is not None and not isinstance(schedule, ConstantSteps | None):
+    schedule = schedule or ConstantSteps()
+    if adaptation is not None and not schedule.is_constant:
         raise ValueError("a step that is adapted cannot follow a schedule too")
     at = coordinates or getattr(potential, "coordinates", None) or Coordinates()
-    in_y = at.kind == "full" and kernel.affine and steps > 0
-    if in_y and isinstance(potential, Energy) and at is potential.coordinates:
+    # What lasts is compiled for; conditions, such as classes, are inputs of the chain.
+    bound = getattr(potential, "bound", None)
+    potential, condition = bound() if bound is not None else (potential, ())
+    white = getattr(potential, "white", None)
+    own = white is not None and at is getattr(potential, "coordinates", None)
+    if own and at.kind == "full" and kernel.affine and steps > 0:
         chains = run(
-            kernel, potential.white, at.whiten(x), steps=steps, generator=generator,
+            kernel, white if not condition else Bound(white, condition), at.whiten(x), steps=steps, generator=generator,
             tempering=tempering, step_size=step_size, schedule=schedule, adaptation=adaptation,
             trace=trace, compiled=compiled,
         )  # fmt: skip
         return replace(chains, x=at.unwhiten(chains.x))
     h = kernel.step_size if step_size is None else step_size
-    schedule = schedule or ConstantSteps()
     # (steps,) or (steps, B): one row a step, so that the chunk never branches on it.
     if isinstance(h, Tensor):
         h_of_step = schedule.factors(steps).to(x).reshape(-1, *[1] * h.dim()) * h.to(x)
@@ -120,16 +124,17 @@ def run(
     accepted: list[Tensor] = []
     traces: list[Tensor] = []
     with frozen(modules), torch.no_grad():
-        state = kernel.init(tempered_field(potential, t), x.detach())
+        state = kernel.init(tempered_field(potential, t, condition), x.detach())
         for first in range(0, steps, length):
             size = min(length, steps - first)
             noise = kernel.draw(size, x, generator)
             chunk: Callable[..., Any] = _chunk
             if compiled:
-                key = (kernel, adaptation, trace, size, h_of_step.dim())
+                shapes = tuple((c.shape, c.dtype) for c in condition)
+                key = (kernel, adaptation, trace, size, h_of_step.dim(), shapes)
                 chunk = compiled_for(potential, _chunk, key, x)
             state, adapting, norm, acceptance, trail = chunk(
-                kernel, potential, at, adaptation, trace,
+                kernel, potential, condition, at, adaptation, trace,
                 state, noise, h_of_step[first : first + size], t, adapting,
             )  # fmt: skip
             norms.append(norm)
@@ -148,6 +153,7 @@ def run(
 def _chunk(
     kernel: Kernel,
     potential: Potential,
+    condition: tuple[Tensor, ...],
     at: Coordinates,
     adaptation: DualAveraging | None,
     trace: bool,
@@ -158,7 +164,7 @@ def _chunk(
     adapting: tuple[Tensor, ...],
 ) -> tuple[State, tuple[Tensor, ...], Tensor, Tensor | None, Tensor | None]:
     """As many steps as h has rows; norms and acceptances are summed over steps and chains."""
-    field = tempered_field(potential, t)
+    field = tempered_field(potential, t, condition)
     norms, accepted, potentials = [], [], []
     extra = [1] * (state[0].dim() - 1)
     for k in range(len(h)):
@@ -178,6 +184,20 @@ def _chunk(
     return state, adapting, torch.stack(norms).sum(), accepted_sum, trail
 
 
+@dataclass(frozen=True)
+class Bound:
+    """A potential and the conditions that it is called with."""
+
+    potential: Potential
+    condition: tuple[Tensor, ...]
+
+    def bound(self) -> tuple[Potential, tuple[Tensor, ...]]:
+        return self.potential, self.condition
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.potential(x, *self.condition)
+
+
 @lru_cache(maxsize=256)
 def _steps_of(
     schedule: StepSchedule, steps: int, h: float, dtype: torch.dtype, device: torch.device
@@ -190,11 +210,13 @@ def _total(sums: list[Tensor]) -> Tensor:
     return sums[0] if len(sums) == 1 else torch.stack(sums).sum()
 
 
-def tempered_field(potential: Potential, t: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+def tempered_field(
+    potential: Potential, t: Tensor, condition: tuple[Tensor, ...] = ()
+) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
     """x -> (t U(x), t dU(x)), with one forward and one backward pass."""
 
     def scaled(x: Tensor) -> tuple[Tensor, Tensor]:
-        u = t * potential(x)
+        u = t * potential(x, *condition)
         return u.sum(), u
 
     def field(x: Tensor) -> tuple[Tensor, Tensor]:

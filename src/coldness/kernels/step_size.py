@@ -28,6 +28,11 @@ from torch import Tensor
 class StepSchedule(ABC):
     """How the step changes along one chain; frozen, since `run` remembers the factors."""
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether every step has the same size."""
+        return False
+
     @abstractmethod
     def factors(self, steps: int) -> Tensor:
         """What the step size is multiplied by, (steps,) in float64."""
@@ -36,6 +41,10 @@ class StepSchedule(ABC):
 @dataclass(frozen=True)
 class ConstantSteps(StepSchedule):
     """The same step all along."""
+
+    @property
+    def is_constant(self) -> bool:
+        return True
 
     def factors(self, steps: int) -> Tensor:
         return torch.ones(steps, dtype=torch.float64)

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,9 @@ LOOSE = 0.2
 
 LEAST_ESS = 0.01
 """Share of chains. Below it one or two chains make the estimate, and its standard error is void."""
+
+
+ENDS = ("estimate", "low", "high", "forward", "reverse")
 
 
 class NotFinite(ValueError):
@@ -124,8 +127,8 @@ class LogZ:
     reverse: float
     ess_forward: float
     ess_reverse: float
-    log_w_forward: Tensor
-    log_w_reverse: Tensor
+    log_w_forward: Tensor = field(default_factory=lambda: torch.empty(0), repr=False)
+    log_w_reverse: Tensor = field(default_factory=lambda: torch.empty(0), repr=False)
 
     @property
     def width(self) -> float:
@@ -135,6 +138,11 @@ class LogZ:
     def tight(self) -> bool:
         """NaN is not."""
         return self.width <= LOOSE and min(self.ess_forward, self.ess_reverse) >= LEAST_ESS
+
+    def shifted(self, by: float) -> LogZ:
+        """The same for a density in other units: log Z + by."""
+        moved = {name: getattr(self, name) + by for name in ENDS}
+        return replace(self, **moved)
 
     def metrics(self) -> dict[str, float]:
         """For metrics.json."""

@@ -22,8 +22,12 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from coldness.batching import checkpointed
-from coldness.energies.classifier import ClassifierEnergy
+from coldness.data.base import Data
+from coldness.energies.base import Energy
 from coldness.objectives.base import Batch, Term
+
+EXAMPLES_AT_ONCE = 500
+"""Of the validation part."""
 
 
 @dataclass(frozen=True)
@@ -36,14 +40,32 @@ class CrossEntropy(Term):
 
     weight: float = 1.0
     wants_labels: ClassVar[bool] = True
+    validates: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.weight > 0:
             raise ValueError(f"weight must be > 0, got {self.weight}")
 
+    def check(self, energy: Energy, data: Data) -> None:
+        if not energy.classifies:
+            raise ValueError("CrossEntropy needs an energy with class logits, ClassifierEnergy")
+        if data.labelled is None:
+            raise ValueError("CrossEntropy needs data with labels")
+
     def __call__(self, batch: Batch) -> Tensor:
-        if not isinstance(batch.energy, ClassifierEnergy) or batch.labelled is None:
-            raise ValueError("CrossEntropy needs a ClassifierEnergy and data with labels")
+        assert batch.labelled is not None
         x, labels = batch.labelled
-        logits = checkpointed(batch.energy.logits, batch.at_once, x)
+        logits = checkpointed(batch.energy.outputs, batch.at_once, x)
         return self.weight * cross_entropy(logits, labels)
+
+    def validate(self, energy: Energy, data: Data, at_once: int | None) -> dict[str, float]:
+        """Accuracy on the validation part; reads it back from the device."""
+        labelled = data.labelled
+        if labelled is None or not len(labelled.validation_labels):
+            return {}
+        device = next(energy.parameters()).device
+        right, size = 0, min(EXAMPLES_AT_ONCE, at_once or EXAMPLES_AT_ONCE)
+        parts = labelled.validation.split(size), labelled.validation_labels.split(size)
+        for x, y in zip(*parts, strict=True):
+            right += int((energy.outputs(x.to(device)).argmax(1).cpu() == y).sum())
+        return {"accuracy_validation": right / len(labelled.validation_labels)}

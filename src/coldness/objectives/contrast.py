@@ -38,9 +38,17 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from coldness.schedules import Schedule
+from coldness.schedules import Schedule, value_at
 
 Variant = Literal["default", "no_positive", "batch_corrected", "true_objective"]
+
+
+class Contrasted(NamedTuple):
+    """The loss on potentials U, what is worth logging, and the weights."""
+
+    loss: Tensor
+    metrics: dict[str, Tensor]
+    weights: Weights
 
 
 class Weights(NamedTuple):
@@ -67,6 +75,12 @@ class Contrast:
     beta: float | Schedule = 0.0
     variant: Variant = "default"
     tempering: float | Schedule | None = None
+
+    def tempering_at(self, beta: float | Schedule, t: int, n: int) -> float:
+        """What chains follow times U at iteration t of n: 1 - beta unless it is set."""
+        if self.tempering is not None:
+            return value_at(self.tempering, t, n)
+        return 1 - value_at(beta, t, n)
 
     def weights(
         self, u_data: Tensor, u_model: Tensor, beta: float, shares: Tensor | None = None
@@ -107,8 +121,8 @@ class Contrast:
         u_model: Sequence[Tensor],
         beta: float,
         source_weights: Sequence[float] = (1.0,),
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss on potentials U, and what is worth logging, all as tensors.
+    ) -> Contrasted:
+        """The loss on potentials U, what is worth logging, and the weights, all as tensors.
 
         Args:
             u_data: U of the data, (N,).
@@ -120,7 +134,7 @@ class Contrast:
         whole = float(sum(source_weights))
         weights = self.weights(u_data, together, beta, _shares(u_model, source_weights))
         loss = whole * ((weights.a * u_data).sum() - (weights.b * together).sum())
-        return loss, _metrics(u_data.detach(), together.detach(), weights)
+        return Contrasted(loss, _metrics(u_data.detach(), together.detach(), weights), weights)
 
 
 def _shares(u_model: Sequence[Tensor], source_weights: Sequence[float]) -> Tensor | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from coldness.runs import events as file
-from coldness.runs.files import BadFile
+from coldness.files import BadFile
 
 Kind = Literal["alarm", "warning", "rollback", "relaxed", "stopped", "resumed"]
 

@@ -33,7 +33,7 @@ from coldness.report.loss_noise import with_noise
 from coldness.report.panels import Densities, Ends, Panel
 from coldness.report.run import Run, read_run
 from coldness.report.training_curves import curves
-from coldness.runs.files import BadFile, write_atomically
+from coldness.files import BadFile, write_atomically
 from coldness.trust.verdict import THRESHOLDS, number
 
 

@@ -17,7 +17,7 @@ from coldness.report.events import Event, read_events
 from coldness.report.figures import Array, Mark
 from coldness.report.image_grids import Moments, read_moments
 from coldness.report.panels import Densities, read_densities
-from coldness.runs.files import BadFile
+from coldness.files import BadFile
 from coldness.runs.log import read_metrics
 from coldness.trust.training_answer import metrics_of
 from coldness.trust.verdict import Verdict, judge

@@ -24,29 +24,40 @@ Event = dict[str, Any]
 
 
 class EventLog:
-    """events.jsonl.
+    """events.jsonl, or a list in memory.
 
     Args:
-        path: of the file.
-        keep: lines of a run that goes on; later ones, left by a run that was cut off, are dropped.
+        path: of the file; None for no file.
+        keep: lines of a run that is resumed; later ones, left by a run that was cut off, are
+            dropped.
     """
 
-    def __init__(self, path: Path, keep: int = 0) -> None:
+    def __init__(self, path: Path | None, keep: int = 0) -> None:
         self.path = path
+        self.events: list[Event] = []
+        if path is None:
+            return
         lines = path.read_text().splitlines()[:keep] if path.is_file() else []
         if lines:
             path.write_text("".join(line + "\n" for line in lines))
         else:
             path.unlink(missing_ok=True)
-        self.count = len(lines)
-        self.last = next(reversed(read_events(path)), None)
+        self.events = read_events(path)
+
+    @property
+    def count(self) -> int:
+        return len(self.events)
+
+    @property
+    def last(self) -> Event | None:
+        return self.events[-1] if self.events else None
 
     def add(self, event: Event) -> None:
-        """Appends it, and says it."""
-        with self.path.open("a") as file:
-            file.write(json.dumps(event) + "\n")
-        self.count += 1
-        self.last = event
+        """Appends it, and logs its text."""
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(json.dumps(event) + "\n")
+        self.events.append(event)
         log.warning("guard at iteration %s: %s", event["iteration"], event["text"])
 
 

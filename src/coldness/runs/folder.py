@@ -29,7 +29,7 @@ import numpy as np
 from torch import Tensor
 
 from coldness.energies import Coordinates
-from coldness.runs.files import BadFile, load_weights, save_weights, write_atomically
+from coldness.files import BadFile, load_weights, save_weights, write_atomically
 from coldness.training.recipe import resolve
 from coldness.training.settings import Settings
 

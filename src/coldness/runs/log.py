@@ -21,10 +21,10 @@ ATTEMPT = "attempt"
 
 
 class MetricsLog:
-    """metrics.csv, one row an iteration; and the rows that are not written yet.
+    """metrics.csv, one row per iteration; and the rows that are not written yet.
 
     Args:
-        path: of the CSV file.
+        path: of the CSV file; None to keep the rows in memory instead.
         attempt: of the run that goes on.
         keep_until: rows of this attempt from this iteration on, and of later attempts, left by a
             run that was cut off, are dropped.
@@ -33,7 +33,7 @@ class MetricsLog:
 
     def __init__(
         self,
-        path: Path,
+        path: Path | None,
         keep_until: int = 0,
         tensorboard: Path | None = None,
         attempt: int = 0,
@@ -41,9 +41,12 @@ class MetricsLog:
         self.path = path
         self._pending: list[tuple[int, dict[str, Tensor | float]]] = []
         self._columns: list[str] = []
+        self.rows: list[Row] = []
         self._writer = _tensorboard_writer(tensorboard, keep_until) if tensorboard else None
+        if path is None:
+            return
         if (keep_until or attempt) and path.exists():
-            self._truncate(attempt, keep_until)
+            self._truncate(path, attempt, keep_until)
         else:
             path.write_text("")
 
@@ -51,7 +54,7 @@ class MetricsLog:
         """Nothing is read back from the device here."""
         self._pending.append((iteration, dict(metrics)))
 
-    def take(self) -> list[Row]:
+    def drain(self) -> list[Row]:
         """The pending rows as numbers, with one transfer from the device."""
         if not self._pending:
             return []
@@ -69,6 +72,9 @@ class MetricsLog:
 
     def write(self, rows: list[Row]) -> None:
         """Appends rows to the file."""
+        if self.path is None:
+            self.rows += rows
+            return
         if not rows:
             return
         text = io.StringIO()
@@ -94,8 +100,17 @@ class MetricsLog:
         if self._writer is not None:
             self._writer.close()
 
-    def _truncate(self, attempt: int, keep_until: int) -> None:
-        lines = self.path.read_text().splitlines()
+    def columns(self) -> dict[str, list[float]]:
+        """Columns of the iterations that led to the model, where rows are kept in memory."""
+        rows: list[Row] = []
+        for row in self.rows:
+            while rows and rows[-1]["iteration"] >= row["iteration"]:
+                rows.pop()
+            rows.append(row)
+        return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+
+    def _truncate(self, path: Path, attempt: int, keep_until: int) -> None:
+        lines = path.read_text().splitlines()
         self._columns = lines[0].split(",") if lines else []
         counted = ATTEMPT in self._columns
         place = self._columns.index(ATTEMPT) if counted else 0
@@ -106,7 +121,7 @@ class MetricsLog:
             return of < attempt
 
         kept = [line for line in lines[1:] if is_kept(line)]
-        self.path.write_text("".join(line + "\n" for line in lines[:1] + kept))
+        path.write_text("".join(line + "\n" for line in lines[:1] + kept))
 
 
 def _iteration(line: str) -> float:

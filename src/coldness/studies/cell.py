@@ -19,7 +19,7 @@ from coldness.evaluation import evaluate
 from coldness.evaluation.ood import read_sets
 from coldness.guard.policy import Diverged
 from coldness.runs.events import read_events
-from coldness.runs.files import load_checkpoint, write_atomically
+from coldness.files import load_checkpoint, write_atomically
 from coldness.runs.folder import FolderError, RunFolder
 from coldness.schedules import Schedule
 from coldness.studies.study import FIGURES, Cell

@@ -19,7 +19,7 @@ from coldness.report.image_labels import quality_keys, quality_label
 from coldness.report.page import environment
 from coldness.report.panels import Panel
 from coldness.report.tiles import Tiles
-from coldness.runs.files import BadFile, write_atomically
+from coldness.files import BadFile, write_atomically
 from coldness.studies import study_curves
 from coldness.studies.claims import Outcome, Row
 from coldness.studies.plates import (

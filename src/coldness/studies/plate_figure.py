@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from coldness.report import figures
 from coldness.report.panels import Panel
 from coldness.report.tiles import Tiles
-from coldness.runs.files import BadFile, write_atomically
+from coldness.files import BadFile, write_atomically
 from coldness.studies.claims import Row
 from coldness.studies.plates import Plate, Strip, lay_out
 from coldness.studies.study import Study

@@ -25,7 +25,7 @@ from typing import Any
 from coldness.report.panels import Densities, Ends, Panel, read_densities
 from coldness.report.run import BROKEN
 from coldness.report.tiles import Tiles
-from coldness.runs.files import BadFile
+from coldness.files import BadFile
 from coldness.studies import image_plates
 from coldness.studies.claims import Row
 from coldness.studies.study import Block

@@ -10,12 +10,15 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from coldness.guard.policy import Diverged
 from coldness.guard.rescue import Rescue
-from coldness.runs.files import save_checkpoint
+from coldness.guard.watch import Watch
+from coldness.runs.events import Event
+from coldness.files import save_checkpoint
 from coldness.runs.log import MetricsLog, Row
 from coldness.training.grids import Grids
 from coldness.training.loop import Training
@@ -24,38 +27,58 @@ ITERATIONS_PER_BLOCK = 50
 
 
 class Interrupted(RuntimeError):
-    """The user asked a run to stop; everything is saved."""
+    """The user asked a run to stop."""
 
     exit_code = 130
 
 
+@dataclass(frozen=True)
+class History:
+    """What a run logged, where it has no folder: columns of metrics.csv, and the guard's events."""
+
+    columns: dict[str, list[float]]
+    events: list[Event]
+
+
+def guard_of(training: Training, folder: Path | None) -> Rescue:
+    """The guard of a run, fresh or loaded from a checkpoint."""
+    s = training.settings
+    # Labels teach on where no negative does.
+    watch = Watch(s.data.domain.dimensions, s.energy.ordinary_gap, can_starve=not s.wants_labels)
+    return Rescue(training, s.guard, watch, folder, training.guard_state)
+
+
 def fit(
     training: Training,
-    folder: Path,
+    folder: Path | None = None,
     on_block: Callable[[int, Row], None] = lambda iteration, row: None,
-) -> None:
-    """Iterate to the end, logging to folder/metrics.csv and saving to folder/checkpoints.
+) -> History | None:
+    """Iterates to the end, logging to folder/metrics.csv and saving to folder/checkpoints.
 
     Ctrl-C saves and raises Interrupted. A run that the guard gives up raises Diverged, with the
     last good model in `training`, saved.
 
     Args:
         training: the run, fresh or loaded from a checkpoint.
-        folder: of the run.
+        folder: of the run; None to write nothing and give back what would have been logged.
         on_block: called now and then with the iteration and its metrics, for a progress display.
     """
     s = training.settings
-    path = folder / "checkpoints" / "last.ckpt"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    events = folder / "tensorboard" if s.tensorboard else None
-    metrics = MetricsLog(folder / "metrics.csv", training.iteration, events, training.attempt)
+    if folder is not None:
+        (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
+    path = None if folder is None else folder / "metrics.csv"
+    board = folder / "tensorboard" if folder is not None and s.tensorboard else None
+    metrics = MetricsLog(path, training.iteration, board, training.attempt)
     begin = time.perf_counter() - training.seconds
-    rescue = Rescue(training, folder)
-    grids = Grids(folder / "grids.npz", training)
+    rescue = guard_of(training, folder)
+    grids = Grids(folder, training, s)
 
     def save() -> None:
         training.seconds = time.perf_counter() - begin
-        save_checkpoint(path, {**training.state_dict(), "guard": rescue.state_dict()})
+        if folder is None:
+            return
+        state = {**training.state_dict(), "guard": rescue.state_dict()}
+        save_checkpoint(folder / "checkpoints" / "last.ckpt", state)
         rescue.tidy()
         grids.save()
 
@@ -69,7 +92,7 @@ def fit(
                 due = stop or end or t % s.checkpoint_every == 0
                 if not due and t % s.guard.every:
                     continue
-                rows = metrics.take()
+                rows = metrics.drain()
                 rescue.watch.add(rows)
                 metrics.write(rows)
                 # Looks are at fixed iterations, so that a run that was stopped goes on the same;
@@ -82,14 +105,14 @@ def fit(
                 if rows and (due or t % ITERATIONS_PER_BLOCK == 0):
                     on_block(training.iteration, rows[-1])
                 if stop:
-                    raise Interrupted(
-                        f"stopped at iteration {training.iteration} and saved; --resume goes on"
-                    )
+                    saved = "" if folder is None else " and saved; --resume continues it"
+                    raise Interrupted(f"stopped at iteration {training.iteration}{saved}")
         except Diverged:
             save()
             raise
         finally:
             metrics.close()
+    return History(metrics.columns(), rescue.events.events) if folder is None else None
 
 
 @contextmanager

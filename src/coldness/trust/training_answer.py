@@ -19,7 +19,7 @@ import numpy as np
 from coldness.diagnostics.health import health_metrics, training_state
 from coldness.report.events import Event, guard_metrics, read_events
 from coldness.report.figures import Columns
-from coldness.runs.files import BadFile
+from coldness.files import BadFile
 from coldness.runs.log import read_metrics
 from coldness.trust.answers import Answer, Grade, worst
 

@@ -60,13 +60,13 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     return state
 
 
-def save_weights(path: Path, state: dict[str, Tensor]) -> None:
-    """Weights as safetensors."""
+def save_tensors(path: Path, state: dict[str, Tensor]) -> None:
+    """Tensors as safetensors."""
     contents = save({name: value.detach().cpu().contiguous() for name, value in state.items()})
     write_atomically(path, lambda file: file.write(contents))
 
 
-def load_weights(path: Path) -> dict[str, Tensor]:
+def load_tensors(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise BadFile(f"no weights at {path}")
     try:

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from coldness.allocator import keep_freed_memory
+from coldness.machine import keep_freed_memory
 
 ROUNDS = """
 import resource, torch
-from coldness.allocator import keep_freed_memory
+from coldness.machine import keep_freed_memory
 assert keep_freed_memory()
 def activations():
     for _ in range(20):

@@ -1,0 +1,138 @@
+"""What examples are: their shape, their classes, and the data's own units.
+
+    x_own = original(x),     x = into_model(x_own),     log p(x_own) = log p(x) - log_scale
+
+Networks and chains work on x, which has a scale near one; people work in the data's own units. A
+domain says all that a model must know of its data to be built, to sample and to score without it,
+and it is saved with the model.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+
+class Units(ABC):
+    """An invertible map, fixed once, between the data's own units and what the model sees."""
+
+    @abstractmethod
+    def into_model(self, x: Tensor) -> Tensor:
+        """Points (B, ...) in the data's own units, as the model sees them."""
+
+    @abstractmethod
+    def original(self, x: Tensor) -> Tensor:
+        """The inverse."""
+
+    @abstractmethod
+    def log_scale(self, shape: tuple[int, ...]) -> float:
+        """log |det d original / dx| for examples of this shape."""
+
+
+@dataclass(frozen=True)
+class Plain(Units):
+    """The data's own units are what the model sees."""
+
+    def into_model(self, x: Tensor) -> Tensor:
+        return x
+
+    def original(self, x: Tensor) -> Tensor:
+        return x
+
+    def log_scale(self, shape: tuple[int, ...]) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Standardised(Units):
+    """Columns with mean 0 and standard deviation 1: x = (x_own - mean) / std.
+
+    Args:
+        mean: one number per column.
+        std: one number > 0 per column.
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def into_model(self, x: Tensor) -> Tensor:
+        return (x - self._row(self.mean, x)) / self._row(self.std, x)
+
+    def original(self, x: Tensor) -> Tensor:
+        return x.double() * self._row(self.std, x) + self._row(self.mean, x)
+
+    def log_scale(self, shape: tuple[int, ...]) -> float:
+        return float(torch.tensor(self.std, dtype=torch.float64).log().sum())
+
+    def _row(self, values: tuple[float, ...], like: Tensor) -> Tensor:
+        return torch.tensor(values, dtype=torch.float64, device=like.device)
+
+
+@dataclass(frozen=True)
+class Pixels(Units):
+    """Pixel values as numbers in [-1, 1]: x = k / half_range - 1.
+
+    Args:
+        half_range: half of the largest pixel value.
+    """
+
+    half_range: float
+
+    def into_model(self, x: Tensor) -> Tensor:
+        return x / self.half_range - 1
+
+    def original(self, x: Tensor) -> Tensor:
+        """Pixel values, not rounded; chains may leave the range of pixels."""
+        return (x + 1) * self.half_range
+
+    def log_scale(self, shape: tuple[int, ...]) -> float:
+        return math.prod(shape) * math.log(self.half_range)
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What examples are.
+
+    Args:
+        shape: of one example: (D,) for vectors, (C, H, W) for images.
+        units: the data's own units.
+        classes: names of the classes, empty where there are none.
+    """
+
+    shape: tuple[int, ...]
+    units: Units = field(default_factory=Plain)
+    classes: tuple[str, ...] = ()
+
+    @property
+    def is_images(self) -> bool:
+        """Whether examples are images (C, H, W). Nothing else asks a shape this question."""
+        return len(self.shape) == 3
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers per example."""
+        return math.prod(self.shape)
+
+    @property
+    def log_scale(self) -> float:
+        """log p in the data's own units = log p in the model's - log_scale."""
+        return self.units.log_scale(self.shape)
+
+    def check(self, x: Tensor) -> Tensor:
+        """Points (B, ...) of this shape; ValueError says what is wrong with others.
+
+        Images may come flat, a row each.
+        """
+        if x.dim() == 2 and len(self.shape) != 1 and x.shape[1] == self.dimensions:
+            return x.reshape(-1, *self.shape)
+        if tuple(x.shape[1:]) == self.shape:
+            return x
+        if len(self.shape) == 1:
+            got = f"{x.shape[1]} columns" if x.dim() == 2 else f"the shape {tuple(x.shape)}"
+            raise ValueError(f"points must have {self.shape[0]} columns (N, D), got {got}")
+        shape = ", ".join(map(str, self.shape))
+        raise ValueError(f"examples must have the shape (N, {shape}), got {tuple(x.shape)}")

@@ -1,0 +1,451 @@
+"""A trained model: what training leaves, and all that is needed to sample and score without data.
+
+    p(x) = exp(-U(x)) / Z,     U = c E,     x in the data's own units
+
+    energy        network, coldness and coordinates
+    domain        shape, classes and own units of examples; stored, never estimated again
+    sampler       start, kernel and steps that samples are drawn with
+    log_z         log Z with its bracket, where it was estimated
+    data_noise    noise that images carried at the end of training
+    training      metrics of the training, from which its health is judged
+    kept          what terms left: encoders, latents of classes
+
+A model is saved as a folder of two files: model.yaml names all parts, weights.safetensors holds
+their numbers. Loading runs no code from either.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import torch
+import yaml
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+import coldness
+from coldness.batching import at_most, at_once, parts
+from coldness.chains import Source
+from coldness.configuration import ConfigurationError, construct, describe
+from coldness.domain import Domain, Units
+from coldness.energies import Coordinates, Energy
+from coldness.files import BadFile, load_tensors, save_tensors, write_atomically
+from coldness.kernels import worth_compiling
+from coldness.kernels.run import frozen, tempered_field
+from coldness.likelihood.ais import ENDS, LogZ
+from coldness.likelihood.potential import potential
+from coldness.precision import Precision, autocast
+from coldness.seeds import generators
+
+MARK = "# a model of coldness"
+CARD, WEIGHTS = "model.yaml", "weights.safetensors"
+HUB = "hub:"
+
+Points = TypeVar("Points", NDArray[Any], Tensor)
+Numbers = NDArray[np.float64]
+
+
+@dataclass
+class Model:
+    """A trained energy-based model, in the data's own units.
+
+    NumPy arrays in, NumPy arrays out; tensors in, tensors out. Results are in float64.
+
+    Args:
+        energy: network, coldness and coordinates.
+        domain: what examples are.
+        sampler: how samples are drawn; None where there is no way to.
+        z: log Z in the model's coordinates; `log_z` gives it in the data's units.
+        data_noise: standard deviation of the noise on data at the end of training.
+        precision: of the network in chains.
+        at_once: examples that may be in memory at a time; None for all.
+        compile: whether long chains are compiled.
+        training: metrics of the training.
+        kept: what terms left.
+    """
+
+    energy: Energy
+    domain: Domain
+    sampler: Source | None = None
+    z: LogZ | None = None
+    data_noise: float = 0.0
+    precision: Precision = "float32"
+    at_once: int | None = None
+    compile: Literal["auto", "never"] = "auto"
+    training: dict[str, float] = field(default_factory=dict)
+    kept: dict[str, nn.Module | Tensor] = field(default_factory=dict)
+
+    # What people ask of it.
+
+    def potential(self, x: Points) -> Points:
+        """U(x), (N,): minus log p(x), up to the constant log Z."""
+        points = self._points(x)
+        with at_most(self.at_once):
+            return _like(x, potential(self.energy, points))
+
+    def log_prob(self, x: Points) -> Points:
+        """log p(x) = -U(x) - log Z, (N,), in nats and the data's units.
+
+        Raises:
+            ValueError: log Z was not estimated.
+        """
+        z = self.log_z
+        if z is None:
+            raise ValueError(
+                "this model has no log Z: judge it with data, coldness.judge(model, data), or call "
+                "model.estimate_log_z(data)"
+            )
+        if not z.tight:
+            warnings.warn(
+                f"log Z is only known to lie between {z.low:.4g} and {z.high:.4g}: differences of "
+                "log p are exact, its level is not",
+                stacklevel=2,
+            )
+        return -self.potential(x) - z.estimate
+
+    @property
+    def log_z(self) -> LogZ | None:
+        """log Z for the data's units, with `low`, `estimate` and `high`; None if not estimated."""
+        return None if self.z is None else self.z.shifted(self.domain.log_scale)
+
+    def score(self, x: Points) -> Points:
+        """The gradient of log p(x) by x, of the shape of x."""
+        points = _as_tensor(x).double().detach().requires_grad_()
+        inside = self.domain.units.into_model(self._shaped(points))
+        own = next(self.energy.parameters(), torch.empty(0, dtype=torch.float64))
+        field = tempered_field(self.energy, torch.ones((), dtype=own.dtype, device=own.device))
+        with at_most(self.at_once), frozen(list(self.energy.modules())):
+            slopes = [field(part.detach().to(own))[1] for part in parts(inside)]
+        slope = torch.cat(slopes).to(inside)
+        (gradient,) = torch.autograd.grad(inside, points, -slope)
+        return _like(x, gradient)
+
+    def sample(
+        self,
+        n: int,
+        *,
+        steps: int | None = None,
+        seed: int | None = None,
+        label: str | int | Sequence[int] | None = None,
+    ) -> NDArray[Any]:
+        """Samples (n, ...) in the data's own units.
+
+        Args:
+            n: how many.
+            steps: length of the chains; None for what the model was trained with. More bring them
+                closer to the model's own density.
+            seed: of the random numbers; None for new ones at every call.
+            label: of a model with classes: one class by name or number, one number per sample, or
+                `all` for each class in turn; None for p(x).
+        """
+        x, _, _ = self.draw(n, steps=steps, seed=seed, label=label)
+        return self.domain.units.original(x).cpu().numpy()
+
+    def draw(
+        self,
+        n: int,
+        *,
+        steps: int | None = None,
+        seed: int | None = None,
+        label: str | int | Sequence[int] | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Samples as the model sees them (n, ...), their potentials and their labels."""
+        source = self._sampler()
+        if n < 1 or (steps is not None and steps < 0):
+            raise ValueError(f"a model draws n >= 1 samples in steps >= 0, got {n} and {steps}")
+        labels = None if label is None else self.labels(label, n)
+        steps = source.steps if steps is None else steps
+        seed = np.random.SeedSequence().generate_state(1)[0].item() if seed is None else seed
+        _, generator = generators(seed, self.device)
+        like = torch.zeros((1, *self.domain.shape), device=self.device)
+        compiled = self.compile != "never" and worth_compiling(steps)
+        with autocast(self.precision, self.device), at_most(self.at_once):
+            found = [
+                source.sample(
+                    self.energy, like, len(part), generator, steps=steps,
+                    step_scale=self.step_scale, compiled=compiled,
+                    labels=None if labels is None else labels[part].to(self.device),
+                ).x
+                for part in torch.arange(n).split(at_once(self.domain.shape))
+            ]  # fmt: skip
+            x = torch.cat(found)
+            u = potential(self.energy, x)
+        bad = int((~u.isfinite()).sum())
+        if bad:
+            raise ValueError(f"{bad} of {n} chains became NaN or infinite: there are no samples")
+        return x, u, labels
+
+    def predict_proba(self, x: Points) -> Points:
+        """p(y|x), (N, K), of an energy that classifies."""
+        if not self.energy.classifies:
+            raise ValueError(f"{type(self.energy).__name__} does not classify")
+        points = self._points(x)
+        own = next(self.energy.parameters())
+        with at_most(self.at_once), frozen(list(self.energy.modules())), torch.no_grad():
+            logits = [self.energy.outputs(part.to(own)).cpu().double() for part in parts(points)]
+        return _like(x, torch.cat(logits).softmax(1))
+
+    def estimate_log_z(self, data: Any, seed: int = 0, **how: Any) -> LogZ:
+        """Estimates log Z from examples (N, ...) in the data's own units, and keeps it.
+
+        Args:
+            data: examples for the scales of the start and as starts of reverse chains.
+            seed: of the random numbers.
+            how: arguments of `coldness.likelihood.AIS`, such as levels and chains.
+        """
+        from coldness.likelihood.ais import AIS, log_z
+
+        x = self._points(np.asarray(data) if not isinstance(data, Tensor) else data)
+        x = x.to(next(self.energy.parameters(), torch.empty(0)))
+        _, generator = generators(seed, self.device)
+        with at_most(self.at_once):
+            compiled = False if self.compile == "never" else None
+            self.z = log_z(self.energy, x, generator, AIS(**how), compiled=compiled)
+        found = self.log_z
+        assert found is not None
+        return found
+
+    # Where it is, and what it is made of.
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.energy.parameters(), torch.empty(0)).device
+
+    @property
+    def step_scale(self) -> float:
+        """What the kernel's step is multiplied by, as at the end of training."""
+        scale = self._sampler().step_scale
+        assert isinstance(scale, (int, float))
+        return float(scale)
+
+    def to(self, device: str | torch.device) -> Model:
+        """Moves the model to a device; gives it back."""
+        self.energy.to(device)
+        for value in self.kept.values():
+            if isinstance(value, nn.Module):
+                value.to(device)
+        return self
+
+    def labels(self, label: str | int | Sequence[int], count: int) -> Tensor:
+        """Classes (count,): one by its name or number, all in turn for `all`, or one per sample."""
+        classes = self.domain.classes
+        if not self.energy.classes:
+            raise ValueError("labels need a model with classes, such as digits-jem")
+        if label == "all":
+            return torch.arange(count) % len(classes)
+        if isinstance(label, (str, int)):
+            known = {**{str(k): k for k in range(len(classes))}, **_numbers(classes)}
+            if str(label) not in known:
+                raise ValueError(f"there is no class {label!r}; there are {', '.join(classes)}")
+            return torch.full((count,), known[str(label)])
+        given = torch.as_tensor(label)
+        if given.shape != (count,) or not bool(((given >= 0) & (given < len(classes))).all()):
+            raise ValueError(f"labels must be {count} numbers in 0 ... {len(classes) - 1}")
+        return given.long()
+
+    # Files.
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Writes the model as a folder.
+
+        Raises:
+            FileExistsError: something is there already, and is not a model to overwrite.
+        """
+        folder = Path(path)
+        if folder.exists() and not folder.is_dir():
+            raise FileExistsError(f"{folder} is a file; name a folder for the model")
+        there = folder.is_dir() and any(folder.iterdir())
+        if there and not (overwrite and _is_model(folder)):
+            raise FileExistsError(f"{folder} exists; overwrite=True replaces a model")
+        card = f"{MARK}\n" + yaml.safe_dump(self._card(), sort_keys=False, width=100)
+        tensors = self._tensors()
+        folder.mkdir(parents=True, exist_ok=True)
+        save_tensors(folder / WEIGHTS, tensors)
+        write_atomically(folder / CARD, lambda file: file.write(card.encode()))
+        return folder
+
+    def push_to_hub(self, name: str, *, private: bool = False, token: str | None = None) -> None:
+        """Publishes the model as OWNER/NAME on the Hugging Face hub.
+
+        Needs `pip install "coldness[hub]"`. `coldness.load("hub:OWNER/NAME")` loads it.
+        """
+        api = _hub().HfApi(token=token)
+        with tempfile.TemporaryDirectory() as folder:
+            saved = self.save(Path(folder) / "model")
+            api.create_repo(name, private=private, exist_ok=True)
+            api.upload_folder(repo_id=name, folder_path=str(saved))
+
+    def _card(self) -> dict[str, Any]:
+        """What model.yaml holds."""
+        modules = {name: m for name, m in self.kept.items() if isinstance(m, nn.Module)}
+        sampler = None if self.sampler is None else describe(self.sampler)["init_args"]
+        z = None if self.z is None else {name: getattr(self.z, name) for name in LOG_Z}
+        return {
+            "version": coldness.__version__,
+            "energy": describe(self.energy),
+            "coordinates": self.energy.coordinates.kind,
+            "shape": list(self.domain.shape),
+            "units": describe(self.domain.units),
+            "classes": list(self.domain.classes),
+            "sampler": sampler,
+            "log_z": z,
+            "data_noise": self.data_noise,
+            "precision": self.precision,
+            "at_once": self.at_once,
+            "compile": self.compile,
+            "training": dict(self.training),
+            "kept": {name: describe(module) for name, module in modules.items()},
+        }
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """What weights.safetensors holds."""
+        found = {f"energy.{name}": value for name, value in self.energy.state_dict().items()}
+        if self.sampler is not None:
+            states = self.sampler.state_dict()
+            found |= {f"sampler.{k}.{n}": v for k, state in states.items() for n, v in state.items()}
+        for name, value in self.kept.items():
+            if isinstance(value, Tensor):
+                found[f"kept.{name}"] = value
+            else:
+                found |= {f"kept.{name}.{n}": v for n, v in value.state_dict().items()}
+        return found
+
+    def _sampler(self) -> Source:
+        if self.sampler is None:
+            raise ValueError("this model has no sampler: give one, Model(..., sampler=Source(...))")
+        return self.sampler
+
+    def _points(self, x: Any) -> Tensor:
+        """Points as the model sees them, checked."""
+        return self.domain.units.into_model(self._shaped(_as_tensor(x).double()))
+
+    def _shaped(self, x: Tensor) -> Tensor:
+        return self.domain.check(x[:, None] if x.dim() == 1 and self.domain.shape == (1,) else x)
+
+
+LOG_Z = (*ENDS, "ess_forward", "ess_reverse")
+
+
+def load(source: str | Path, *, allow_imports: bool = False) -> Model:
+    """A model from a run folder, a folder that `Model.save` wrote, or the Hugging Face hub.
+
+    Neither the data nor the recipe that it was trained with is needed. Nothing in the files is run.
+
+    Args:
+        source: a folder, or hub:OWNER/NAME.
+        allow_imports: let the model name classes from outside coldness, which imports them.
+    """
+    if str(source).startswith(HUB):
+        folder = Path(_hub().snapshot_download(str(source).removeprefix(HUB)))
+    else:
+        folder = Path(source)
+    inside = folder / "model"
+    if not _is_model(folder) and _is_model(inside):
+        folder = inside
+    if not _is_model(folder):
+        raise BadFile(_what_is_missing(folder))
+    return _read(folder, allow_imports)
+
+
+def _read(folder: Path, allow_imports: bool) -> Model:
+    card = _read_card(folder / CARD)
+    tensors = load_tensors(folder / WEIGHTS)
+    try:
+        energy = construct(Energy, card["energy"], allow_imports=allow_imports)  # type: ignore[type-abstract]
+        units = construct(Units, card["units"], allow_imports=allow_imports)  # type: ignore[type-abstract]
+        domain = Domain(tuple(card["shape"]), units, tuple(map(str, card["classes"])))
+        with torch.random.fork_rng(devices=[]):  # weights are drawn, and replaced by those saved
+            energy.build(domain)
+        energy.coordinates = Coordinates.like(card["coordinates"], domain.shape)
+        energy.load_state_dict(_below(tensors, "energy."))
+        energy.eval()
+        sampler = None
+        if card["sampler"] is not None:
+            sampler = construct(Source, card["sampler"], allow_imports=allow_imports)
+            sampler.start.load_state_dict(_below(tensors, "sampler.start."))
+            sampler.load_step_state(_below(tensors, "sampler.step."))
+        z = None if card["log_z"] is None else LogZ(**{k: float(card["log_z"][k]) for k in LOG_Z})
+        kept: dict[str, nn.Module | Tensor] = {}
+        for name, node in card["kept"].items():
+            module = construct(nn.Module, node, allow_imports=allow_imports)
+            module.load_state_dict(_below(tensors, f"kept.{name}."))
+            kept[name] = module.eval()
+        plain = _below(tensors, "kept.")
+        kept |= {n: v for n, v in plain.items() if n.partition(".")[0] not in card["kept"]}
+        return Model(
+            energy, domain, sampler, z, float(card["data_noise"]), card["precision"],
+            card["at_once"], card["compile"],
+            {str(k): float(v) for k, v in card["training"].items()}, kept,
+        )  # fmt: skip
+    except ConfigurationError as error:
+        raise BadFile(f"{folder / CARD}: {error}") from error
+    except (KeyError, RuntimeError, TypeError, ValueError, AttributeError) as error:
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise BadFile(f"{folder} holds no whole model: {line}") from error
+
+
+def _read_card(path: Path) -> dict[str, Any]:
+    try:
+        card = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise BadFile(f"{path} is truncated or no YAML file") from error
+    if not isinstance(card, dict):
+        raise BadFile(f"{path} holds no model")
+    return card
+
+
+def _is_model(folder: Path) -> bool:
+    path = folder / CARD
+    return path.is_file() and path.read_text(errors="replace").startswith(MARK)
+
+
+def _what_is_missing(folder: Path) -> str:
+    if not folder.is_dir():
+        return f"there is no folder {folder}"
+    if (folder / "model.safetensors").is_file():
+        return f"{folder} holds a run of coldness 0.6 or earlier: train it again"
+    if (folder / "config.yaml").is_file():
+        return f"{folder} is not trained to its end: resume it with --resume"
+    return f"{folder} holds no model of coldness"
+
+
+def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Tensors whose names begin so, without that beginning."""
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+
+def _as_tensor(x: Any) -> Tensor:
+    if isinstance(x, Tensor):
+        return x
+    array = np.asarray(x)
+    if not (np.issubdtype(array.dtype, np.number) or array.dtype == np.bool_):
+        raise ValueError(f"points must be numbers, got {array.dtype}")
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def _like(x: Points, result: Tensor) -> Points:
+    """The result as a tensor on x's device, or as a NumPy array."""
+    if isinstance(x, Tensor):
+        return result.to(x.device)
+    return result.cpu().numpy()
+
+
+def _numbers(names: Sequence[str]) -> dict[str, int]:
+    return {name: k for k, name in enumerate(names)}
+
+
+def _hub() -> Any:
+    try:
+        return import_module("huggingface_hub")
+    except ImportError as error:
+        raise ValueError(
+            'the Hugging Face hub needs its library: pip install "coldness[hub]"'
+        ) from error

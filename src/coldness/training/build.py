@@ -1,0 +1,95 @@
+"""Construction: from settings and their seed to a live run.
+
+Everything random is drawn from the seed: weights of networks that are made for the data's shape,
+examples that coordinates are estimated from, what banks hold first.
+"""
+
+from __future__ import annotations
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor
+
+from coldness.energies import Coordinates, check_coordinates, check_uncoupled
+from coldness.kernels import worth_compiling
+from coldness.seeds import generators
+from coldness.training.ema import MovingAverage
+from coldness.training.loop import Training
+from coldness.training.settings import Settings
+
+EXAMPLES_FOR_COORDINATES = 20_000
+VALUES_FOR_COORDINATES = 2**24
+"""At most so many examples, and of large ones so many values, tell the coordinates."""
+
+VALUES_FOR_COVARIANCE = 2**27
+"""Of finite data, whose every example is taken once where coordinates are full: a covariance needs
+many examples per dimension. 43,690 images of 3 x 32 x 32."""
+
+
+def build(s: Settings) -> Training:
+    """The run at its beginning. The energy, sources and terms of the settings are used in place.
+
+    Raises:
+        ValueError: parts that do not fit each other, in one line.
+    """
+    energy, data = s.energy, s.data
+    # Networks draw their weights from the global generator, which is left as it was.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(s.seed)
+        energy.build(data.domain)
+    _check(s)
+    fabric = Fabric(accelerator="auto", devices=1)
+    of_data, of_chains = generators(s.seed, fabric.device)
+    x_data = _examples(s, of_data)
+    energy.coordinates = Coordinates.estimate(x_data, s.preconditioner)
+    check_uncoupled(energy, x_data)
+    check_coordinates(energy, x_data)
+    optimiser = s.optimiser(list(energy.parameters()))
+    _, wrapped = fabric.setup(energy, optimiser)
+    ema = None if s.ema is None else MovingAverage(energy, s.ema)
+    for source in s.sources:
+        source.start.prepare(x_data.to(fabric.device), energy.coordinates, of_chains)
+    for term in s.terms:
+        term.prepare(energy, data, of_chains)
+    compiled = [_compile(s, source.steps) for source in s.sources]
+    return Training(s, fabric, wrapped, ema, of_data, of_chains, compiled)
+
+
+def _check(s: Settings) -> None:
+    """Refuses parts that do not fit each other."""
+    if s.conditional and not s.energy.classes:
+        raise ValueError("conditional sources need an energy with classes")
+    if s.conditional and s.data.labelled is None:
+        raise ValueError("conditional sources need data with labels")
+    for term in s.terms:
+        term.check(s.energy, s.data)
+    labelled = s.data.labelled
+    if s.validate_every and not (
+        any(term.validates for term in s.terms)
+        and labelled is not None
+        and len(labelled.validation_labels)
+    ):
+        raise ValueError(
+            "validate_every needs a term that validates, such as CrossEntropy, and data with a "
+            "validation part"
+        )
+    if s.preconditioner != "none" and s.energy.is_composite:
+        raise ValueError("a preconditioner needs an energy that is not made of others")
+
+
+def _examples(s: Settings, generator: torch.Generator) -> Tensor:
+    """That coordinates are estimated from."""
+    values = s.data.domain.dimensions
+    count = min(EXAMPLES_FOR_COORDINATES, max(1, VALUES_FOR_COORDINATES // values))
+    x = s.data.sample(count, generator)
+    if s.preconditioner == "full" and s.data.finite is not None:
+        train = s.data.finite.train
+        order = torch.randperm(len(train), generator=generator)
+        return train[order[: VALUES_FOR_COVARIANCE // values]]
+    return x
+
+
+def _compile(s: Settings, steps: int) -> bool:
+    if s.compile == "auto":
+        return worth_compiling(s.iterations * steps)
+    return s.compile == "always"
