@@ -1,11 +1,53 @@
-"""coldness: energy-based models whose energies can be trusted."""
+"""coldness: energy-based models whose energies can be trusted.
 
-import os
-from pathlib import Path
+    import coldness
 
-__version__ = "0.6.0"
+    model = coldness.train("points", data=array)
+    model.log_prob(array), model.sample(1000)
+    print(coldness.judge(model, test_points))
 
-# Compiled chains are kept between runs, where the system does not clear them away. PyTorch settles
-# on a folder when its compiler is first imported, so this must come before that.
-_cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
-os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(_cache / "coldness" / "compiled"))
+Importing coldness imports no torch and changes nothing of the process.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.7.0"
+
+if TYPE_CHECKING:
+    from coldness.guard.policy import Diverged as Diverged
+    from coldness.machine import prepare_process as prepare_process
+    from coldness.model import Model as Model
+    from coldness.model import load as load
+    from coldness.trainer import train as train
+    from coldness.training.fit import Interrupted as Interrupted
+    from coldness.training.recipe import Recipe as Recipe
+    from coldness.trust.judgement import Judgement as Judgement
+    from coldness.trust.judgement import judge as judge
+
+_WHERE = {
+    "Diverged": "coldness.guard.policy",
+    "Interrupted": "coldness.training.fit",
+    "Judgement": "coldness.trust.judgement",
+    "Model": "coldness.model",
+    "Recipe": "coldness.training.recipe",
+    "judge": "coldness.trust.judgement",
+    "load": "coldness.model",
+    "prepare_process": "coldness.machine",
+    "train": "coldness.trainer",
+}
+
+__all__ = ["__version__", *sorted(_WHERE)]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what is asked for, when it is asked for."""
+    if name not in _WHERE:
+        raise AttributeError(f"module 'coldness' has no attribute {name!r}")
+    return getattr(import_module(_WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_WHERE})

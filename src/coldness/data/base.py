@@ -130,9 +130,17 @@ class HeldOut(Data):
     box: float
     """Half the side of the cube around 0 that holds all points, with a margin."""
 
+    has_training_part: bool = True
+    """Whether `train` is what a model was trained on."""
+
     @property
     def finite(self) -> HeldOut:
         return self
+
+    @property
+    def scored(self) -> Tensor:
+        """Points (M, ...) whose log-likelihood is measured: never trained on."""
+        return self.test
 
     @property
     def log_scale(self) -> float:

@@ -7,11 +7,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from coldness.data.base import Data
+from coldness.data.base import Data, HeldOut
 from coldness.data.image_readers import pictures_of
 from coldness.data.images import ImageData
-from coldness.data.points import Points
+from coldness.data.points import MARGIN, Points
+from coldness.domain import Domain
+
+
+LEAST_TEST_POINTS = 20
 
 
 def as_data(given: Any, options: Mapping[str, Any] | None = None) -> Data:
@@ -29,3 +34,46 @@ def as_data(given: Any, options: Mapping[str, Any] | None = None) -> Data:
     if x.ndim in (1, 2):
         return Points.of(x, **(options or {}))
     return ImageData(pictures_of(x), **(options or {}))
+
+
+class TestPoints(HeldOut):
+    """Points that a model is judged by, and that nothing was trained on.
+
+    All are scored. Distances to samples need two independent parts, so the points are split in
+    two halves, at random: samples are compared with the second, the floor is the distance of the
+    first, and plain models that the model is compared with are fitted to the first.
+
+    Args:
+        x: points (N, ...) as the model sees them.
+        domain: of the model.
+    """
+
+    has_training_part = False
+
+    def __init__(self, x: Tensor, domain: Domain) -> None:
+        if len(x) < LEAST_TEST_POINTS:
+            raise ValueError(
+                f"{len(x)} test points are too few to judge by; {LEAST_TEST_POINTS} are the least"
+            )
+        x = x.float()
+        order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
+        half = len(x) // 2
+        self._domain, self._x = domain, x
+        self.train, self.test = x[order[:half]], x[order[half:]]
+        self.box = MARGIN * float(x.abs().max())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._domain.shape
+
+    @property
+    def domain(self) -> Domain:
+        return self._domain
+
+    @property
+    def scored(self) -> Tensor:
+        return self._x
+
+    def sample(self, count: int, generator: torch.Generator) -> Tensor:
+        """Drawn from all points with replacement."""
+        return self._x[torch.randint(len(self._x), (count,), generator=generator)]

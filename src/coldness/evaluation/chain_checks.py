@@ -87,6 +87,7 @@ class ChainChecks:
         compiled: compile the long chains.
         precision: of the network in chains without a Metropolis test, which needs the differences
             of potentials.
+        of_images: whether examples are images.
     """
 
     def __init__(
@@ -98,9 +99,10 @@ class ChainChecks:
         step_scale: float,
         compiled: bool,
         precision: Precision = "float32",
+        of_images: bool = False,
     ) -> None:
         self.energy, self.source, self.generator = energy, source, generator
-        self.step_scale, self.compiled = step_scale, compiled
+        self.step_scale, self.compiled, self.of_images = step_scale, compiled, of_images
         device = next(energy.parameters(), torch.empty(0)).device
         self.precision, self.device = precision, device
         self.x_data, self.reference = x_data.to(device), x_data.cpu()
@@ -155,7 +157,7 @@ class ChainChecks:
 
     def acceptance(self, trail: Trail) -> float:
         """Of the training's own step, at the chains' ends."""
-        x = trail.x[:TEST_IMAGES] if trail.x.dim() == 4 else trail.x
+        x = trail.x[:TEST_IMAGES] if self.of_images else trail.x
         kernel, accepted = self._at_last_step().adjusted_twin(), 0.0
         for part in parts(x):
             chains = run(kernel, self.energy, part, steps=TEST_STEPS, generator=self.generator)

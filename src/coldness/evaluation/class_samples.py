@@ -19,7 +19,7 @@ from torch import Tensor
 from coldness.batching import at_once
 from coldness.chains import Source
 from coldness.data import Labelled
-from coldness.energies import Conditional
+from coldness.energies import Energy
 
 LARGEST_SIDE = 16
 """Of images that are judged."""
@@ -31,7 +31,7 @@ JUDGE_ACCURACY = 0.9
 
 
 def by_class(
-    energy: Conditional,
+    energy: Energy,
     source: Source,
     x_data: Tensor,
     each: int,
@@ -55,7 +55,7 @@ def judged(
     data: Labelled, x: Tensor, labels: Tensor, generator: torch.Generator
 ) -> dict[str, float]:
     """Metrics of the judge on samples x (N, C, H, W) drawn for labels (N,)."""
-    if len(data.shape) != 3 or max(data.shape[1:]) > LARGEST_SIDE or not bool(x.isfinite().all()):
+    if not data.domain.is_images or max(data.shape[1:]) > LARGEST_SIDE or not bool(x.isfinite().all()):
         return {}
     train = data.train
     some = torch.randperm(len(train), generator=generator)[:JUDGE_EXAMPLES]

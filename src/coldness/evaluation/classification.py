@@ -20,13 +20,13 @@ from torch import Tensor
 
 from coldness.batching import parts
 from coldness.chains import Source
-from coldness.energies import ClassifierEnergy
+from coldness.energies import Energy
 from coldness.kernels.run import frozen
 
 BINS = 15
 
 
-def probabilities(energy: ClassifierEnergy, x: Tensor) -> Tensor:
+def probabilities(energy: Energy, x: Tensor) -> Tensor:
     """p(y|x), (N, K) in float64 on the CPU, from float32 logits."""
     own = next(energy.parameters())
     with (
@@ -34,7 +34,7 @@ def probabilities(energy: ClassifierEnergy, x: Tensor) -> Tensor:
         torch.no_grad(),
         torch.autocast(own.device.type, enabled=False),
     ):
-        logits = [energy.logits(part.to(own)).cpu().double() for part in parts(x)]
+        logits = [energy.outputs(part.to(own)).cpu().double() for part in parts(x)]
     return torch.cat(logits).softmax(1)
 
 
@@ -61,7 +61,7 @@ def reliability(p: Tensor, labels: Tensor) -> tuple[dict[str, float], dict[str, 
 
 
 def refined(
-    energy: ClassifierEnergy,
+    energy: Energy,
     source: Source,
     x: Tensor,
     steps: int,

@@ -73,7 +73,9 @@ def score_on_grid(
     side = _side(widening * data.box, points if dimension == 2 else LINE_FINENESS * points)
     log_p, log_z = log_density_on_grid(energy, side, dimension)
     _, coarse = log_density_on_grid(energy, side[::2], dimension)
-    parts = {"test": data.test, "train": data.train}
+    parts = {"test": data.scored}
+    if data.has_training_part:
+        parts["train"] = data.train
     metrics = {
         f"log_likelihood_{of}": -float(potential(energy, x[:SCORED]).mean())
         - log_z

@@ -30,7 +30,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-Features = Literal["effnet", "inception", "none"]
 Network = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Images uint8 (B, 3, H, W) -> features (B, F) and logits (B, K), float32."""
 

@@ -9,100 +9,103 @@ Each draws random numbers of its own, so that leaving one out changes no other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
 
-import torch
 from torch import Tensor
 
-from coldness.data import HeldOut, Labelled
-from coldness.energies import ClassifierEnergy, Conditional
-from coldness.evaluation.bank_checks import bank_samples
+from coldness.data import Data
+from coldness.evaluation.bank_checks import Banks, bank_samples
 from coldness.evaluation.class_samples import by_class, judged
 from coldness.evaluation.classification import probabilities, refined, reliability
 from coldness.evaluation.memorisation import memorisation
 from coldness.evaluation.noisy import noisy
 from coldness.evaluation.sample_quality import quality
+from coldness.model import Model
 from coldness.precision import autocast
-from coldness.schedules import value_at
 from coldness.seeds import generators
-
-if TYPE_CHECKING:
-    from coldness.training.settings import Settings
+from coldness.training.settings import Evaluation
 
 KEPT = 256
 """Images of each kind in evaluation.npz: the metrics are of all, and files stay small."""
 
 CHAINS = {"short": "x_short", "long": "x_long", "from_data": "x_from_data", "bank": "x_bank"}
 
+PICTURES = ("x_data", "x_nearest", "x_mala")
+"""Arrays of images beside those of chains."""
+
 Found = tuple[dict[str, float], dict[str, Tensor]]
 
 
-def check_classes(settings: Settings, x_data: Tensor, on_stage: Callable[[str], None]) -> Found:
+def check_classes(
+    model: Model, data: Data, how: Evaluation, x_data: Tensor, on_stage: Callable[[str], None]
+) -> Found:
     """Of models with classes; nothing of others."""
-    how, data, energy = settings.evaluation, settings.data, settings.energy
     metrics: dict[str, float] = {}
     arrays: dict[str, Tensor] = {}
-    if not isinstance(data, Labelled):
+    labelled, energy = data.labelled, model.energy
+    if labelled is None:
         return metrics, arrays
-    device = next(energy.parameters(), torch.empty(0)).device
-    source = settings.sampling
-    scale = value_at(source.step_scale, settings.iterations - 1, settings.iterations)
-    if isinstance(energy, ClassifierEnergy):
+    if energy.classifies:
         on_stage("accuracy and calibration")
-        generator = generators(how.seed + 5, device)[1]
-        x = noisy(settings, data.test, generator)
-        metrics, arrays = reliability(probabilities(energy, x), data.test_labels)
-        if how.refine_steps:
+        generator = generators(how.seed + 5, model.device)[1]
+        x = noisy(model, labelled.test, generator)
+        metrics, arrays = reliability(probabilities(energy, x), labelled.test_labels)
+        if how.refine_steps and model.sampler is not None:
             on_stage(f"the same after {how.refine_steps} steps")
-            with autocast(settings.precision, device):
-                x = refined(energy, source, x, how.refine_steps, generator, scale)
+            with autocast(model.precision, model.device):
+                x = refined(
+                    energy, model.sampler, x, how.refine_steps, generator, model.step_scale
+                )
             lost = int((~x.isfinite().flatten(1).all(1)).sum())
             if lost:
                 metrics["lost_chains_refined"] = lost
             else:
-                after, bins = reliability(probabilities(energy, x), data.test_labels)
+                after, bins = reliability(probabilities(energy, x), labelled.test_labels)
                 metrics |= {f"{name}_refined": value for name, value in after.items()}
                 arrays |= {k.replace("y_", "y_refined_", 1): values for k, values in bins.items()}
-    if isinstance(energy, Conditional) and how.class_samples:
+    if energy.classes and how.class_samples and model.sampler is not None:
         on_stage("samples by class")
-        of_judge, generator = generators(how.seed + 6, device)
-        with autocast(settings.precision, device):
-            x, labels = by_class(energy, source, x_data, how.class_samples, generator, scale)
-        metrics |= judged(data, x, labels, of_judge)
+        of_judge, generator = generators(how.seed + 6, model.device)
+        with autocast(model.precision, model.device):
+            x, labels = by_class(
+                energy, model.sampler, x_data, how.class_samples, generator, model.step_scale
+            )
+        metrics |= judged(labelled, x, labels, of_judge)
         arrays |= {"x_class": x, "x_class_labels": labels}
     return metrics, arrays
 
 
 def check_images(
-    settings: Settings,
+    data: Data,
+    how: Evaluation,
     arrays: Mapping[str, Tensor],
-    banks: Sequence[Mapping[str, Any]],
+    banks: Banks,
     on_stage: Callable[[str], None],
 ) -> Found:
     """Metrics of images, and all arrays with images cut to KEPT of each kind.
 
     Args:
-        settings: of the run.
+        data: that the model is compared with.
+        how: settings of the evaluation.
         arrays: of the evaluation so far.
-        banks: `state_dict` of every source; may be missing.
+        banks: of the run; may be empty.
         on_stage: as in `evaluate`.
     """
-    how, data, x_data = settings.evaluation, settings.data, arrays["x_data"]
+    x_data = arrays["x_data"]
     generator, _ = generators(how.seed + 7)
     found = dict(arrays)
     if banks:
-        slots = bank_samples(settings, banks, how.samples, generator)
+        slots = bank_samples(banks, how.samples, generator)
         found |= {} if slots is None else {"x_bank": slots}
     samples = {name: found[key] for name, key in CHAINS.items() if key in found}
     samples = {name: x for name, x in samples.items() if bool(x.isfinite().all())}
     metrics: dict[str, float] = {}
-    if isinstance(data, HeldOut):
+    if data.finite is not None:
         on_stage(f"images in features of {how.features}")
-        metrics = quality(how.features, data, x_data, samples, generator)
-        if "short" in samples:
+        metrics = quality(how.features, data.finite, x_data, samples, generator)
+        if "short" in samples and data.finite.has_training_part:
             on_stage("nearest training images")
-            of_nearest, nearest = memorisation(data, samples["short"], x_data)
+            of_nearest, nearest = memorisation(data.finite, samples["short"], x_data)
             metrics, found = {**metrics, **of_nearest}, {**found, **nearest}
-    pictures = {k: x[:KEPT] for k, x in found.items() if x.dim() == 4 and k != "x_class"}
+    pictures = {k: found[k][:KEPT] for k in (*PICTURES, *CHAINS.values()) if k in found}
     return metrics, {**found, **pictures}

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from coldness.data import Data
 from coldness.data.image_files import read_images
-from coldness.data.images import BadImages, ImageData
+from coldness.data.images import BadImages
 
 IMAGE_SETS = ("noise", "interpolated", "constant")
 
@@ -63,6 +63,4 @@ def read_image_set(path: str, data: Data) -> Tensor:
     if channels == 1 and x.shape[1] == 3:
         x = (x * torch.tensor(LUMA).reshape(3, 1, 1)).sum(1, keepdim=True)
     x = x.expand(-1, channels, -1, -1)
-    if isinstance(data, ImageData):
-        return data.shown(x * ((data.levels - 1) / 255), generator)
-    return x / 127.5 - 1
+    return data.from_bytes(x, generator)

@@ -55,7 +55,9 @@ def of_known(energy: Energy, data: KnownDensity, x: Tensor, z: LogZ) -> dict[str
 
 def of_held_out(energy: Energy, data: HeldOut, z: LogZ) -> dict[str, float]:
     """Log-likelihood of held-out points and of training points."""
-    metrics = log_likelihood(potential(energy, data.test[:SCORED]), z, data.log_scale)
+    metrics = log_likelihood(potential(energy, data.scored[:SCORED]), z, data.log_scale)
+    if not data.has_training_part:
+        return metrics
     u_train = potential(energy, data.train[:SCORED])
     metrics["log_likelihood_train"] = -float(u_train.mean()) - z.estimate - data.log_scale
     return metrics

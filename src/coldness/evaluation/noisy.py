@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from coldness.training.settings import Settings
+from coldness.model import Model
 
 
-def noisy(settings: Settings, x: Tensor, generator: torch.Generator) -> Tensor:
+def noisy(model: Model, x: Tensor, generator: torch.Generator) -> Tensor:
     """Images (N, ...) on the CPU, with noise from the generator; data of other kinds as it is."""
-    sd = settings.data_noise_at(settings.iterations - 1)
-    if not sd or len(settings.data.shape) != 3:
+    if not model.data_noise or not model.domain.is_images:
         return x
     noise = torch.empty(x.shape, device=generator.device).normal_(generator=generator)
-    return x + settings.energy.coordinates.push(sd * noise).cpu()
+    return x + model.energy.coordinates.push(model.data_noise * noise).cpu()

@@ -42,7 +42,7 @@ from numpy.typing import NDArray
 from scipy.stats import gaussian_kde, multivariate_normal
 from torch import Tensor
 
-from coldness.data import Data, HeldOut, KnownDensity
+from coldness.data import Data
 from coldness.data.points import BadPoints, read_points
 from coldness.energies import Energy
 from coldness.evaluation.image_sets import IMAGE_SETS, image_sets, read_image_set
@@ -101,7 +101,7 @@ def own_sets(
     """
     examples = data.sample(count, generator)
     x = examples.flatten(1).double()
-    if len(data.shape) == 3:
+    if data.domain.is_images:
         sets = image_sets(data.reference(count, generator), generator)
     else:
         low, high = x.min(0).values, x.max(0).values
@@ -135,7 +135,7 @@ def read_sets(paths: Iterable[str], data: Data) -> dict[str, Tensor]:
         BadImages: likewise, with images.
     """
     sets: dict[str, Tensor] = {}
-    of_images = len(data.shape) == 3
+    of_images = data.domain.is_images
     for path in paths:
         name = re.sub(r"\W+", "_", Path(path).stem)
         if of_images:
@@ -182,7 +182,8 @@ def compare_with_sets(
     u_data, u_train = potential(energy, x_data), potential(energy, x_train)
     beside, scores = _scores_beside(data)
     inside = [score(x_data) for score in scores]
-    more = more_scores(energy, x_data, u_data, u_train)
+    of_images = data.domain.is_images
+    more = more_scores(energy, x_data, u_data, u_train, of_images)
     arrays |= {f"{score}_data": torch.from_numpy(values) for score, values in more.items()}
     for name, x in sets.items():
         u = potential(energy, x)
@@ -193,7 +194,7 @@ def compare_with_sets(
         for figure in of_model if others else ():
             best = min if figure == "fpr95" else max
             metrics[f"{figure}_logp_{name}_{beside}"] = best(other[figure] for other in others)
-        for score, values in more_scores(energy, x, u, u_train).items():
+        for score, values in more_scores(energy, x, u, u_train, of_images).items():
             arrays[f"{score}_ood_{name}"] = torch.from_numpy(values)
             found = separation(more[score], values)
             metrics |= {f"{figure}_{score}_{name}": value for figure, value in found.items()}
@@ -202,9 +203,10 @@ def compare_with_sets(
 
 def _scores_beside(data: Data) -> tuple[str, list[Score]]:
     """What the model is compared with, and its scores; none where there is nothing to take."""
-    if isinstance(data, KnownDensity):
-        return "best", [lambda x: data.log_prob(x).numpy()]
-    train = data.train[:CENTRES].double() if isinstance(data, HeldOut) else torch.empty(0)
+    known = data.known
+    if known is not None:
+        return "best", [lambda x: known.log_prob(x).numpy()]
+    train = torch.empty(0) if data.finite is None else data.finite.train[:CENTRES].double()
     if train.dim() != 2 or len(train) <= train.shape[1]:
         return "", []
     points = train.T.numpy()

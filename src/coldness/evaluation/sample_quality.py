@@ -28,9 +28,9 @@ from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, interpolate
 
 from coldness.data import HeldOut
+from coldness.training.settings import Features
 from coldness.evaluation.features import (
     LEAST_SIDE,
-    Features,
     Network,
     NoFeatures,
     as_bytes,

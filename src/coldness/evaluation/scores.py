@@ -24,13 +24,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coldness.batching import parts
-from coldness.energies import ClassifierEnergy, Energy
-from coldness.evaluation.classification import probabilities
+from coldness.energies import Energy
 from coldness.kernels.run import frozen, tempered_field
 
 
 def more_scores(
-    energy: Energy, x: Tensor, u: Tensor, u_train: Tensor
+    energy: Energy, x: Tensor, u: Tensor, u_train: Tensor, of_images: bool
 ) -> dict[str, NDArray[np.float64]]:
     """Those that there are for this energy and these points, (N,) each.
 
@@ -39,14 +38,27 @@ def more_scores(
         x: points (N, ...).
         u: their potentials (N,).
         u_train: potentials of training examples.
+        of_images: whether they are images.
     """
-    found: dict[str, NDArray[np.float64]] = {}
-    if isinstance(energy, ClassifierEnergy):
-        found["maxp"] = probabilities(energy, x).max(1).values.numpy()
-    if x.dim() == 4:
+    found = _own_scores(energy, x)
+    if of_images:
         found["grad"] = -slope(energy, x).numpy()
         found["typical"] = -(u - u_train.mean()).abs().numpy()
     return found
+
+
+def _own_scores(energy: Energy, x: Tensor) -> dict[str, NDArray[np.float64]]:
+    """Those that the energy itself names."""
+    like = next(energy.parameters(), x)
+    with (
+        frozen(list(energy.modules())),
+        torch.no_grad(),
+        torch.autocast(like.device.type, enabled=False),
+    ):
+        found = [energy.scores(part.to(like)) for part in parts(x)]
+    return {
+        name: torch.cat([part[name] for part in found]).double().numpy() for name in found[0]
+    }
 
 
 def slope(energy: Energy, x: Tensor) -> Tensor:

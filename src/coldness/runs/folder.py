@@ -5,7 +5,7 @@ metrics.csv         metrics of every iteration, also of those that were rolled b
 events.jsonl        what the guard saw and did, where there was anything
 grids.npz           of images: negatives over training
 checkpoints/        everything mutable
-model.safetensors   weights of the trained model
+model/              the trained model, self-contained (coldness/model.py)
 metrics.json        the final evaluation
 evaluation.npz      grids and samples behind it
 report.html         for people
@@ -28,10 +28,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from coldness.energies import Coordinates
-from coldness.files import BadFile, load_weights, save_weights, write_atomically
-from coldness.training.recipe import resolve
-from coldness.training.settings import Settings
+from coldness.files import BadFile, write_atomically
+from coldness.model import Model, load
 
 fcntl: Any
 try:
@@ -46,6 +44,7 @@ OURS = (
     "events.jsonl",
     "grids.npz",
     "checkpoints",
+    "model",
     "model.safetensors",
     "metrics.json",
     "evaluation.npz",
@@ -107,8 +106,8 @@ class RunFolder:
         return self.path / "config.yaml"
 
     @property
-    def weights(self) -> Path:
-        return self.path / "model.safetensors"
+    def model(self) -> Path:
+        return self.path / "model"
 
     @property
     def checkpoint(self) -> Path:
@@ -170,23 +169,14 @@ class RunFolder:
         lines = self.config.read_text().splitlines()[:4]
         return next((line.removeprefix(label) for line in lines if line.startswith(label)), "")
 
-    def load(self, allow_imports: bool = False) -> Settings:
-        """The run's settings, with the trained weights in their energy."""
+    def load(self, allow_imports: bool = False) -> Model:
+        """The trained model; the data that it was trained on is not needed."""
         if not self.holds_run():
             raise FolderError(f"{self.path} holds no run of coldness")
-        settings = resolve(self.config, allow_imports=allow_imports)[0].settings
-        kind, shape = settings.preconditioner, settings.data.shape
-        settings.energy.coordinates = Coordinates.like(kind, shape)
-        if not self.weights.is_file():
-            raise BadFile(f"{self.path} is not trained to its end: go on with --resume")
-        try:
-            settings.load_model_state(load_weights(self.weights))
-        except (RuntimeError, KeyError) as error:
-            raise BadFile(f"{self.weights} does not fit {self.config}") from error
-        return settings
+        return load(self.path, allow_imports=allow_imports)
 
-    def save_model(self, weights: dict[str, Tensor]) -> None:
-        save_weights(self.weights, weights)
+    def save_model(self, model: Model) -> None:
+        model.save(self.model, overwrite=True)
 
     def save_evaluation(self, metrics: dict[str, Any], arrays: dict[str, Tensor]) -> None:
         plain: dict[str, Any] = {name: value.cpu().numpy() for name, value in arrays.items()}

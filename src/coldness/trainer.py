@@ -1,0 +1,240 @@
+"""Training, as one verb: from a recipe to a model, in a folder where asked.
+
+    model = train("mixture2d", seed=0)
+    model = train("points", data=array, out="runs/mine")
+
+`carry_out` does the work for commands, studies and estimators too, which add what they show and
+write beside.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from coldness.batching import at_most
+from coldness.data import as_data
+from coldness.files import load_checkpoint
+from coldness.guard.policy import Diverged
+from coldness.machine import threads
+from coldness.model import Model
+from coldness.progress import OnBlock, Stage, silent_bar, silent_stages, stages, training_bar
+from coldness.runs.events import read_events
+from coldness.runs.folder import FolderError, RunFolder
+from coldness.runs.log import read_metrics
+from coldness.training.build import build
+from coldness.training.fit import History, Interrupted, fit
+from coldness.training.health import training_metrics
+from coldness.training.loop import Training
+from coldness.training.recipe import Recipe, RecipeError
+from coldness.training.result import model_of, normalise
+from coldness.training.settings import Settings
+
+MAY_CHANGE_ON_RESUME = {"iterations", "checkpoint_every", "tensorboard", "evaluation", "guard"}
+
+
+def train(
+    recipe: str | Path | Recipe,
+    *,
+    data: Any = None,
+    seed: int | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: bool | None = None,
+    allow_imports: bool = False,
+) -> Model:
+    """Trains a model and gives it back, with averaged weights and its log Z.
+
+    Args:
+        recipe: a packaged name (see `coldness recipes`), a YAML file, or a Recipe.
+        data: `Data`, or an array or tensor of points (N, D) or of images; None for the recipe's.
+        seed: of everything random; None for the recipe's.
+        overrides: fields of the recipe by their paths: {"contrast.beta": 0.9}.
+        out: folder for configuration, logs, checkpoints and model; None to write nothing.
+        resume: continue the run in `out`, as if it had not been interrupted.
+        overwrite: replace the run in `out`.
+        progress: show a progress bar; None for where there is a terminal.
+        allow_imports: let the recipe name classes from outside coldness.
+    Raises:
+        Diverged: the run was given up; its `model` is the last good one.
+        Interrupted: Ctrl-C; its `model` is that of the last iteration, and a run with a folder is
+            saved.
+        RecipeError: settings that are wrong or cannot run; nothing was written.
+        FolderError: a folder that must not be written to.
+    """
+    changes = {**(overrides or {}), **({} if seed is None else {"seed": seed})}
+    read = Recipe.read(recipe, changes, allow_imports=allow_imports)
+    shown = sys.stderr.isatty() if progress is None else progress
+    outcome = carry_out(
+        read,
+        data=data,
+        out=None if out is None else Path(out),
+        resume=resume,
+        overwrite=overwrite,
+        bar=training_bar if shown else silent_bar,
+        stage=stages if shown else silent_stages,
+    )
+    if outcome.diverged is not None:
+        raise outcome.diverged
+    return outcome.model
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a training.
+
+    Args:
+        model: the trained model, or the last good one of a run that diverged.
+        settings: the live parts of the run; sources hold their banks.
+        seconds: of training.
+        iterations: that were made.
+        diverged: why the run was given up; None where it was not.
+    """
+
+    model: Model
+    settings: Settings
+    seconds: float
+    iterations: int
+    diverged: Diverged | None = None
+
+
+def carry_out(
+    recipe: Recipe,
+    *,
+    data: Any = None,
+    out: Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    command: str = "",
+    on_ready: Callable[[Settings], None] = lambda settings: None,
+    bar: Callable[[int, int], AbstractContextManager[OnBlock]] = silent_bar,
+    stage: Callable[[str], AbstractContextManager[Stage]] = silent_stages,
+) -> Outcome:
+    """Trains a recipe, in a folder where one is given.
+
+    Args:
+        recipe: the configuration.
+        data: as in `train`.
+        out: folder of the run.
+        resume: continue the run there.
+        overwrite: replace it.
+        command: that makes the same run, for its config.yaml.
+        on_ready: called with the settings when they are known to run, before anything is written.
+        bar: shows the iterations.
+        stage: shows the stages after them.
+    Raises:
+        as `train`, but for Diverged, which is part of the outcome.
+    """
+    if resume and overwrite:
+        raise FolderError("resume and overwrite exclude each other")
+    folder = None if out is None else RunFolder(out)
+    if folder is not None:
+        folder.check_for(resume, overwrite)
+        if resume:
+            _check_same(folder, recipe)
+    live = {} if data is None else {"data": as_data(data, _options(recipe))}
+    settings = recipe.parts(**live)
+    with threads(settings.threads):
+        training = _ready(settings)
+        on_ready(settings)
+        # Nothing has been written so far.
+        with folder.locked() if folder is not None else nullcontext():
+            if folder is not None:
+                folder.open(overwrite)
+                kept = folder.command() if resume else command
+                folder.save_config(recipe.text, recipe.name, kept)
+                if resume and folder.checkpoint.exists():
+                    training.load_state_dict(load_checkpoint(folder.checkpoint))
+            return _fit(training, folder, bar, stage)
+
+
+def _ready(settings: Settings) -> Training:
+    """The live run, once one iteration of it has been tried and undone."""
+    try:
+        training = build(settings)
+        training.check()
+    except Exception as error:  # whatever a part raises, it is the settings that do not fit
+        line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise RecipeError(f"these settings do not run: {line}") from error
+    return training
+
+
+def _fit(
+    training: Training,
+    folder: RunFolder | None,
+    bar: Callable[[int, int], AbstractContextManager[OnBlock]],
+    stage: Callable[[str], AbstractContextManager[Stage]],
+) -> Outcome:
+    s, path = training.settings, None if folder is None else folder.path
+    diverged, history = None, None
+    try:
+        with bar(s.iterations, training.iteration) as on_block:
+            history = fit(training, path, on_block)
+    except Diverged as error:  # `training` holds the last good model
+        diverged = error
+    except Interrupted as error:
+        error.model = model_of(training)
+        raise
+    model = model_of(training)
+    model.training = _metrics(folder, history, training)
+    with stage("log Z") as on_stage, at_most(s.at_once):
+        normalise(model, s.data, s.evaluation, on_stage)
+    if folder is not None:
+        folder.save_model(model)
+    if diverged is not None:
+        diverged.model = model
+    return Outcome(model, s, training.seconds, training.iteration, diverged)
+
+
+def _metrics(
+    folder: RunFolder | None, history: History | None, training: Training
+) -> dict[str, float]:
+    """Of the training."""
+    if folder is not None:
+        found = training_metrics(
+            read_metrics(folder.path / "metrics.csv"), read_events(folder.events)
+        )
+    else:
+        found = {} if history is None else training_metrics(history.columns, history.events)
+    more = {"seconds": round(training.seconds, 3), "iterations": float(training.iteration)}
+    return {**{name: float(value) for name, value in found.items()}, **more}
+
+
+def _options(recipe: Recipe) -> dict[str, Any]:
+    """Arguments that the recipe gives its own data and that hold for an array too."""
+    node = recipe["data"]
+    given = node.get("init_args") or {} if isinstance(node, dict) else {}
+    return {k: given[k] for k in ("held_out", "split_seed", "standardise") if k in given}
+
+
+def _check_same(folder: RunFolder, recipe: Recipe) -> None:
+    saved = _without_nulls(yaml.safe_load(folder.config.read_text()))
+    now = _without_nulls(recipe.values)
+    keys = [key for key in {**saved, **now} if key not in MAY_CHANGE_ON_RESUME]
+    changed = [key for key in keys if now.get(key) != saved.get(key)]
+    if changed:
+        raise FolderError(
+            f"{folder.path} was trained with other settings ({', '.join(changed)}): "
+            "resume without overrides, or choose another --out"
+        )
+
+
+def _without_nulls(part: Any) -> Any:
+    """Settings that are null are left out of the files of earlier versions."""
+    if isinstance(part, dict):
+        return {k: _without_nulls(v) for k, v in part.items() if v is not None}
+    return [_without_nulls(v) for v in part] if isinstance(part, list) else part
+
+
+def command_of(words: Sequence[str]) -> str:
+    """A command line, for config.yaml."""
+    return shlex.join(["coldness", *words])

@@ -1,0 +1,50 @@
+"""What training leaves: the model of a run, with averaged weights where there is an average."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from copy import deepcopy
+
+from coldness.data import Data
+from coldness.likelihood.ais import NotFinite
+from coldness.model import Model
+from coldness.progress import Stage
+from coldness.schedules import value_at
+from coldness.seeds import generators
+from coldness.training.loop import Training
+from coldness.training.normalise import log_z_of
+from coldness.training.settings import Evaluation
+
+EXAMPLES_FOR_SCALE = 1000
+"""Whose moments are kept where samples start like data."""
+
+
+def model_of(training: Training) -> Model:
+    """The model of a run as it is now, on its own: training on does not change it."""
+    s, n = training.settings, training.settings.iterations
+    with training.ema.in_place() if training.ema is not None else nullcontext():
+        energy = deepcopy(training.energy)
+    energy.eval()
+    source = s.sampling
+    of_data, _ = generators(s.seed)
+    x_data = s.data.sample(EXAMPLES_FOR_SCALE, of_data).to(training.fabric.device)
+    return Model(
+        energy=energy,
+        domain=s.data.domain,
+        sampler=source.sampler(x_data, energy.coordinates, value_at(source.step_scale, n - 1, n)),
+        data_noise=s.data_noise_at(n - 1),
+        precision=s.precision,
+        at_once=s.at_once,
+        compile="never" if s.compile == "never" else "auto",
+        kept={name: value for term in s.terms for name, value in term.kept().items()},
+    )
+
+
+def normalise(model: Model, data: Data, how: Evaluation, on_stage: Stage) -> None:
+    """Estimates the model's log Z where asked; a model that has none is left without."""
+    if how.ais is None:
+        return
+    try:
+        model.z = log_z_of(model, data, how, on_stage)
+    except NotFinite:
+        model.z = None
