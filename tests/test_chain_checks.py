@@ -170,7 +170,7 @@ def test_chains_whose_potential_is_not_finite_are_lost() -> None:
     figures, _ = evaluate(settings("mixture2d", *words))
     assert figures["lost_chains_short"] == 50
     assert "mala_step" not in figures
-    assert judge(figures)["samples"].answer == "no"
+    assert verdict_on(figures).answers["generation"].grade == "no"
 
 
 def test_clamped_chains_have_no_acceptance() -> None:

@@ -183,17 +183,17 @@ def make_run(tmp_path: Path) -> MakeRun:
 
 
 def grades(metrics: dict[str, float]) -> list[str]:
-    verdict = judge(metrics)
-    return [verdict[topic].answer for topic in ("density", "samples", "chains")]
+    verdict = verdict_on(metrics)
+    return [verdict.answers[topic].grade for topic in ("density", "samples", "chains")]
 
 
 def test_a_good_model_is_trusted_with_everything() -> None:
-    verdict = judge(GOOD)
+    verdict = verdict_on(GOOD)
     assert grades(GOOD) == ["yes", "yes", "yes"]
     assert verdict.summary.startswith("A density you can use and a generator:")
-    assert verdict["density"].figure == "KL 0.04 nats, total variation 0.11"
-    assert verdict["samples"].figure == "energy distance 0.0018, 3 times its floor of 0.0006"
-    assert "Chains of 100 steps" in verdict["samples"].sentence
+    assert verdict.answers["density"].measured == "KL 0.04 nats, total variation 0.11"
+    assert verdict.answers["generation"].measured == "energy distance 0.0018, 3 times its floor of 0.0006"
+    assert "Chains of 100 steps" in verdict.answers["generation"].text
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_a_good_model_is_trusted_with_everything() -> None:
 )
 def test_grades(change: dict[str, float], expected: list[str], summary: str) -> None:
     assert grades(GOOD | change) == expected
-    assert judge(GOOD | change).summary.startswith(summary)
+    assert verdict_on(GOOD | change).summary.startswith(summary)
 
 
 @pytest.mark.parametrize(
@@ -262,11 +262,11 @@ def test_missing_figures_are_not_guessed(
 ) -> None:
     metrics = {key: GOOD[key] for key in keys}
     assert grades(metrics) == expected
-    assert judge(metrics).summary.startswith(summary)
+    assert verdict_on(metrics).summary.startswith(summary)
 
 
 def test_mass_outside_the_box_is_mentioned() -> None:
-    assert "25% of its mass" in judge(GOOD | {"mass_outside": 0.25})["density"].sentence
+    assert "25% of its mass" in verdict_on(GOOD | {"mass_outside": 0.25}).answers["density"].text
 
 
 @pytest.mark.parametrize(
@@ -291,32 +291,32 @@ def test_mass_outside_the_box_is_mentioned() -> None:
     ],
 )
 def test_density_from_a_bracket(change: dict[str, float], expected: str) -> None:
-    answer = judge(DEEP | change)["density"]
-    assert answer.answer == expected
-    assert "total variation on the slice" in answer.figure
-    assert ("too loose to say: more evaluation.ais.levels" in answer.sentence) == (
+    answer = verdict_on(DEEP | change).answers["density"]
+    assert answer.grade == expected
+    assert "total variation on the slice" in answer.measured
+    assert ("too loose to say: more evaluation.ais.levels" in answer.text) == (
         expected == "not measured"
     )
 
 
 def test_brackets_are_shown() -> None:
     figure = "KL 0.07 nats (between 0.03 and 0.09), total variation on the slice 0.12"
-    assert judge(DEEP)["density"].figure == figure
+    assert verdict_on(DEEP).answers["density"].measured == figure
     without = {key: value for key, value in DEEP.items() if key != "slice_tv"}
-    assert judge(without)["density"].figure == "KL 0.07 nats (between 0.03 and 0.09)"
+    assert verdict_on(without).answers["density"].measured == "KL 0.07 nats (between 0.03 and 0.09)"
 
 
 def test_exact_figures_of_the_plane_need_no_bracket() -> None:
     loose = {"kl_low": -9.0, "kl_high": 9.0, "log_z_low": 0.0, "log_z_high": 18.0}
-    assert judge(GOOD | loose) == judge(GOOD)
-    assert judge(GOOD | {"log_z_failed": 1.0}) == judge(GOOD)
+    assert verdict_on(GOOD | loose) == verdict_on(GOOD)
+    assert verdict_on(GOOD | {"log_z_failed": 1.0}) == verdict_on(GOOD)
 
 
 def test_a_log_z_that_failed_is_said() -> None:
-    answer = judge({"log_z_failed": 1.0, "slice_tv": 0.1})["density"]
-    assert answer.answer == "not measured"
-    assert "not finite" in answer.sentence
-    assert answer.figure == "total variation on the slice 0.1"
+    answer = verdict_on({"log_z_failed": 1.0, "slice_tv": 0.1}).answers["density"]
+    assert answer.grade == "not measured"
+    assert "not finite" in answer.text
+    assert answer.measured == "total variation on the slice 0.1"
 
 
 @pytest.mark.parametrize(
@@ -337,17 +337,17 @@ def test_a_log_z_that_failed_is_said() -> None:
 def test_held_out_points_in_more_dimensions(
     change: dict[str, float], expected: str, says: str
 ) -> None:
-    answer = judge(OWN | change)["density"]
-    assert answer.answer == expected
-    assert says in answer.sentence
-    assert ("between" in answer.figure) == ("log_z_error" not in change)
+    answer = verdict_on(OWN | change).answers["density"]
+    assert answer.grade == expected
+    assert says in answer.text
+    assert ("between" in answer.measured) == ("log_z_error" not in change)
 
 
 def test_held_out_points_without_plain_models() -> None:
     metrics = {key: value for key, value in OWN.items() if key[-3:] not in ("ian", "kde")}
-    answer = judge(metrics)["density"]
-    assert answer.answer == "not measured"
-    assert "no plain model" in answer.sentence
+    answer = verdict_on(metrics).answers["density"]
+    assert answer.grade == "not measured"
+    assert "no plain model" in answer.text
 
 
 @pytest.mark.parametrize(
@@ -364,17 +364,17 @@ def test_held_out_points_without_plain_models() -> None:
 def test_long_chains_must_have_converged(
     shift: float, drift: float, expected: str, says: str
 ) -> None:
-    answer = judge(DEEP | {"u_shift": shift, "u_drift": drift})["chains"]
-    assert answer.answer == expected
-    assert says in answer.sentence
-    assert "accepted with probability 0.93" in answer.sentence
+    answer = verdict_on(DEEP | {"u_shift": shift, "u_drift": drift}).answers["long_chains"]
+    assert answer.grade == expected
+    assert says in answer.text
+    assert "accepted with probability 0.93" in answer.text
 
 
 def test_convergence_betters_no_grade_and_may_be_missing() -> None:
-    worse = judge(DEEP | {"energy_distance_long": 0.2})["chains"]
-    assert worse.answer == "no"
-    assert "have converged" in worse.sentence
-    sentence = judge(GOOD)["chains"].sentence
+    worse = verdict_on(DEEP | {"energy_distance_long": 0.2}).answers["long_chains"]
+    assert worse.grade == "no"
+    assert "have converged" in worse.text
+    sentence = verdict_on(GOOD).answers["long_chains"].text
     assert sentence == "Chains of 2,000 steps still give samples hard to tell from data."
 
 
@@ -502,7 +502,7 @@ def test_one_run(make_run: MakeRun, tmp_path: Path) -> None:
     order = [page.index(f'id="{part}"') for part in ("verdict", "panels", "curves", "figures")]
     order += [page.index(f'id="{part}"') for part in ("settings", "commands")]
     assert order == sorted(order)
-    assert html.escape(judge(GOOD).summary) in page
+    assert html.escape(verdict_on(GOOD).summary) in page
     # Panels; curves, for grad_scale is 1 throughout; single updates; and beside answers: samples,
     # density, d.
     assert len(images(page)) == 2 * 4 + 4 + 4 + (2 + 2 + 1)
@@ -713,21 +713,21 @@ def test_the_page_in_a_browser(make_run: MakeRun, tmp_path: Path, several: bool)
 )
 def test_neighbours_must_agree_with_the_energy_distance(share: float, answer: str) -> None:
     """A Gaussian is at the floor of the energy distance to rings, and is no sample of them."""
-    short = judge({**GOOD, "neighbours_short": share})["samples"]
-    assert short.answer == answer
-    assert f"{share:.0%} of nearest neighbours" in short.figure
-    assert judge({**GOOD, "neighbours_long": share})["chains"].answer == answer
+    short = verdict_on({**GOOD, "neighbours_short": share}).answers["generation"]
+    assert short.grade == answer
+    assert f"{share:.0%} of nearest neighbours" in short.measured
+    assert verdict_on({**GOOD, "neighbours_long": share}).answers["long_chains"].grade == answer
 
 
 def test_a_right_bracket_is_no_density_where_long_chains_leave() -> None:
     """Mass that neither data nor noise reaches is in no bracket."""
     tight = {"kl": 0.02, "kl_low": 0.0, "kl_high": 0.05, "log_z_low": 0.0, "log_z_high": 0.05}
     tight |= {"log_z_ess_forward": 0.9, "log_z_ess_reverse": 0.9, "u_shift": 0.1, "u_drift": 0.0}
-    assert judge(tight)["density"].answer == "yes"
+    assert verdict_on(tight).answers["density"].grade == "yes"
     for change in ({"u_shift": -0.8}, {"u_drift": 0.4}, {"lost_chains_long": 3}):
-        answer = judge({**tight, **change})["density"]
-        assert answer.answer == "partly"
-        assert "mass elsewhere" in answer.sentence
+        answer = verdict_on({**tight, **change}).answers["density"]
+        assert answer.grade == "partly"
+        assert "mass elsewhere" in answer.text
 
 
 def test_any_source_may_be_the_first_of_a_shared_contrast() -> None:

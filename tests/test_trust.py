@@ -122,20 +122,20 @@ TRUTH = {
 
 
 def grades(metrics: dict[str, float]) -> list[str]:
-    return [answer.answer for answer in judge(metrics).answers]
+    return [answer.grade for answer in verdict_on(metrics).answers]
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_five_models_whose_truth_is_known(model: str) -> None:
-    verdict = judge(MODELS[model])
-    assert [a.answer for a in verdict.answers] == TRUTH[model]
+    verdict = verdict_on(MODELS[model])
+    assert [a.grade for a in verdict.answers] == TRUTH[model]
     assert [a.topic for a in verdict.answers] == list(QUESTIONS)
     summary = verdict.summary
     assert ("a density you can use" in summary.lower()) == (TRUTH[model][2] == "yes")
     assert ("generator" in summary.partition(":")[0]) != summary.startswith("Not a density")
     assert ("does not recognise" in summary) == (TRUTH[model][3] == "no")
     assert ("not healthy" in summary) == (TRUTH[model][4] == "no")
-    assert all(answer.figure and answer.sentence for answer in verdict.answers)
+    assert all(answer.measured and answer.text for answer in verdict.answers)
 
 
 # Models made of the truth.
@@ -179,20 +179,20 @@ def evaluated(change: str, *words: str) -> dict[str, float]:
 )
 def test_models_made_of_the_truth(change: str, density: str, others: str) -> None:
     """The truth at a fourth of its temperature is a wrong density that ranks as the truth does."""
-    verdict = judge(evaluated(change))
-    assert verdict["density"].answer == density
-    assert verdict["others"].answer == others
-    assert verdict["training"].answer == "not measured"
+    verdict = verdict_on(evaluated(change))
+    assert verdict.answers["density"].grade == density
+    assert verdict.answers["ood"].grade == others
+    assert verdict.answers["training"].grade == "not measured"
     if change == "nan":
-        assert verdict["samples"].answer == verdict["chains"].answer == "no"
+        assert verdict.answers["generation"].grade == verdict.answers["long_chains"].grade == "no"
 
 
 def test_the_truth_from_noise_with_enough_steps_is_a_generator() -> None:
     """Three steps do not arrive; four hundred do."""
     words = ("--sources.0.kernel.step_size=0.01", "--evaluation.long_steps=400")
-    verdict = judge(evaluated("truth", *words))
-    assert verdict["samples"].answer == "no"
-    assert verdict["chains"].answer != "no"
+    verdict = verdict_on(evaluated("truth", *words))
+    assert verdict.answers["generation"].grade == "no"
+    assert verdict.answers["long_chains"].grade != "no"
 
 
 # Other points.
@@ -213,10 +213,10 @@ def test_the_truth_from_noise_with_enough_steps_is_a_generator() -> None:
 def test_the_worst_set_decides(behind: float, expected: str, word: str) -> None:
     metrics = {"samples": 4000.0, "auroc_logp_a": 0.99, f"auroc_logp_a_{word}": 0.9}
     metrics |= {"auroc_logp_b": 0.75 - behind, f"auroc_logp_b_{word}": 0.75}
-    answer = judge(metrics)["others"]
-    assert answer.answer == expected
-    assert "0.990 against a (0.900)" in answer.figure
-    assert ("plain" in answer.figure or "Gaussian" in answer.figure) == (word == "plain")
+    answer = verdict_on(metrics).answers["ood"]
+    assert answer.grade == expected
+    assert "0.990 against a (0.900)" in answer.measured
+    assert ("plain" in answer.measured or "Gaussian" in answer.measured) == (word == "plain")
 
 
 @pytest.mark.parametrize(
@@ -224,29 +224,29 @@ def test_the_worst_set_decides(behind: float, expected: str, word: str) -> None:
     [(ALONE_YES + 1e-6, "yes"), (0.94, "partly"), (ALONE_PARTLY + 1e-6, "partly"), (0.74, "no")],
 )
 def test_without_a_yardstick_the_answer_says_so(auroc: float, expected: str) -> None:
-    answer = judge({"auroc_logp_uniform": auroc, "samples": 4000})["others"]
-    assert answer.answer == expected
-    assert "nothing is known" in answer.sentence
+    answer = verdict_on({"auroc_logp_uniform": auroc, "samples": 4000}).answers["ood"]
+    assert answer.grade == expected
+    assert "nothing is known" in answer.text
 
 
 def test_few_samples_are_too_few_for_a_yes() -> None:
     metrics = sets(0.95, 0.87, 0.7, *OF_PLANE)
-    assert judge(metrics | {"samples": 1000})["others"].answer == "yes"
-    assert judge(metrics | {"samples": 999})["others"].answer == "partly"
+    assert verdict_on(metrics | {"samples": 1000}).answers["ood"].grade == "yes"
+    assert verdict_on(metrics | {"samples": 999}).answers["ood"].grade == "partly"
 
 
 def test_what_it_likes_better_than_data_is_named() -> None:
-    answer = judge(sets(0.95, 0.3, 0.7, *OF_PLANE))["others"]
-    assert answer.sentence.startswith("It likes a Gaussian better than data")
+    answer = verdict_on(sets(0.95, 0.3, 0.7, *OF_PLANE)).answers["ood"]
+    assert answer.text.startswith("It likes a Gaussian better than data")
 
 
 def test_a_score_that_detects_what_log_p_does_not_is_named() -> None:
     figures = {"auroc_logp_svhn": 0.06, "auroc_grad_svhn": 0.92, "auroc_typical_svhn": 0.85}
     answer = others({**figures, "samples": 4000})
-    assert answer.answer == "no"
-    assert answer.sentence.endswith("of that kind; the gradient norm does (AUROC 0.920).")
+    assert answer.grade == "no"
+    assert answer.text.endswith("of that kind; the gradient norm does (AUROC 0.920).")
     answer = others({**figures, "auroc_grad_svhn": 0.7, "auroc_typical_svhn": 0.6, "samples": 4000})
-    assert answer.sentence.endswith("its energies detect nothing of that kind.")
+    assert answer.text.endswith("its energies detect nothing of that kind.")
 
 
 # Training.
@@ -262,23 +262,23 @@ def test_a_score_that_detects_what_log_p_does_not_is_named() -> None:
     ],
 )
 def test_the_guard_counts_in(guard: dict[str, float], expected: str, says: str) -> None:
-    answer = judge(MODELS["beta 0.9"] | guard)["training"]
-    assert answer.answer == expected
-    assert answer.figure.endswith(says)
+    answer = verdict_on(MODELS["beta 0.9"] | guard).answers["training"]
+    assert answer.grade == expected
+    assert answer.measured.endswith(says)
 
 
 def test_a_guard_betters_nothing_and_alone_says_only_no() -> None:
     quiet = {"guard_alarms": 0.0, "guard_rollbacks": 0.0}
-    assert judge(MODELS["diverged"] | quiet)["training"].answer == "no"
-    assert judge(quiet)["training"].answer == "not measured"
-    assert judge(quiet | {"guard_stopped": 1.0})["training"].answer == "no"
+    assert verdict_on(MODELS["diverged"] | quiet).answers["training"].grade == "no"
+    assert verdict_on(quiet).answers["training"].grade == "not measured"
+    assert verdict_on(quiet | {"guard_stopped": 1.0}).answers["training"].grade == "no"
 
 
 def test_long_chains_alone_say_nothing_about_training() -> None:
     chains = {"u_shift": 0.0, "u_drift": 0.0}
-    assert judge(chains)["training"].answer == "not measured"
-    assert judge(STEADY)["training"].sentence.startswith("Nothing ran away")
-    assert judge(STEADY | chains)["training"].answer == "yes"
+    assert verdict_on(chains).answers["training"].grade == "not measured"
+    assert verdict_on(STEADY).answers["training"].text.startswith("Nothing ran away")
+    assert verdict_on(STEADY | chains).answers["training"].grade == "yes"
 
 
 # Events.
@@ -485,7 +485,7 @@ def test_images_are_graded_by_their_kid(short: float, long: float, expected: lis
     pixels |= {"energy_distance_short": 9.0, "energy_distance_long": 9.0}
     metrics = KID | pixels | {"kid_effnet_short": short, "kid_effnet_long": long}
     assert grades(metrics)[:2] == expected
-    figure = judge(metrics)["samples"].figure
+    figure = verdict_on(metrics).answers["generation"].measured
     assert "EfficientNet-Lite0" in figure
     assert "KID" not in figure  # which is Inception's
     assert grades(metrics | {"lost_chains_short": 3})[0] == "no"

@@ -1,12 +1,12 @@
 """coldness compare RUN RUN...: trained models side by side.
 
-A column a run: what each can be trusted with, and below that the main metrics, of which the best
-has a star. An AUROC has that of the true density, or of a plain model, in brackets. Where several
-runs have a star they cannot be told apart: brackets overlap, or energy distances differ by less
-than two samples of the data do. Runs on different data have none.
+One column per run: what each can be trusted with, then the main metrics, the best marked with a
+star. An AUROC is followed in brackets by that of the true density or of a plain model. Where
+several runs have a star, they cannot be told apart: their brackets overlap, or their difference is
+within the metric's tolerance (see docs/metrics.md). Runs on different data get no stars.
 
 Nothing is evaluated here: a run without metrics.json needs `coldness evaluate RUN` first. --out
-writes the same as a page, with pictures and settings that differ; --json prints all metrics.
+writes the same as a page, with figures and the settings that differ; --json prints all metrics.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from rich.markup import escape
 
 from coldness.cli.console import output
 from coldness.cli.tables import as_data, comparison_table
+from coldness.training.health import training_metrics
 from coldness.report import write_report
 from coldness.report.page import names_of
 from coldness.runs.folder import FolderError, RunFolder, as_json
+from coldness.trust import verdict_on
 from coldness.trust.comparison import best
-from coldness.trust.training_answer import training_metrics
-from coldness.trust.verdict import judge
 
 
 def parser() -> ArgumentParser:
@@ -51,7 +51,7 @@ def main(words: list[str]) -> int:
     if out is not None and out.exists() and not given.overwrite:
         raise FolderError(f"{out} exists: --overwrite replaces it")
     runs = [{**RunFolder(path).metrics(), **training_metrics(path)} for path in paths]
-    names, verdicts = names_of(paths), [judge(metrics) for metrics in runs]
+    names, verdicts = names_of(paths), [verdict_on(metrics) for metrics in runs]
     data = [yaml.safe_load(RunFolder(path).config.read_text()).get("data") for path in paths]
     same = all(each == data[0] for each in data)
     if out is not None:

@@ -4,9 +4,9 @@ Prints what the model can be trusted with, and the log-likelihood of test points
 from annealed importance sampling; where that is loose it says so, and --ais-levels tightens it.
 
 --trust prints a table instead: does it generate from noise, do long chains keep the quality, is
-its density right, does it recognise what is not data, was training healthy. If metrics.json has
-all that, and no other option asks for a new evaluation, it is printed from there at once and
-nothing is written; else the model is evaluated first.
+its density right, does it detect out-of-distribution points, was training healthy. If
+metrics.json has all that, and no other option asks for a new evaluation, it is printed from there
+at once and nothing is written; else the model is evaluated first.
 
 --ood FILE... tells data from your own points too: .npy, .npz, .csv or .txt, one point a row in the
 data's units, by the file's name in the table; for images, folders, .npz files and names, such as
@@ -31,14 +31,14 @@ from coldness.cli.words import allow_imports_option
 from coldness.evaluation import evaluate
 from coldness.evaluation.bank_checks import bank_metrics
 from coldness.evaluation.ood import read_sets
+from coldness.training.health import training_metrics
 from coldness.likelihood.ais import AIS
+from coldness.metrics import set_names
 from coldness.report import write_report
 from coldness.files import BadFile, load_checkpoint
 from coldness.runs.folder import FolderError, RunFolder, as_json
 from coldness.training.settings import Settings
-from coldness.trust.ood_answer import set_names
-from coldness.trust.training_answer import training_metrics
-from coldness.trust.verdict import judge
+from coldness.trust import verdict_on
 
 CHANGES = ("samples", "long_steps", "ais_levels", "ais_chains", "ood")
 """Options that ask for a new evaluation."""
@@ -75,7 +75,7 @@ def main(words: list[str]) -> int:
     if not printed_only:
         metrics = _evaluate(folder, given)
     if given.trust:
-        verdict = judge(metrics)
+        verdict = verdict_on(metrics)
         if given.json:
             output.print_json(json.dumps(as_data(verdict)))
             return 0

@@ -8,21 +8,22 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from coldness.trust.answers import QUESTIONS, Answer
-from coldness.trust.comparison import FIGURES, best, main_figures
-from coldness.trust.verdict import Verdict, number
+from coldness.metrics import COMPARED, QUESTIONS, metric
+from coldness.trust import Answer, Verdict
+from coldness.trust.answers import number
+from coldness.trust.comparison import best, main_metrics
 
 COLOURS = {"yes": "green", "partly": "yellow", "no": "red", "not measured": "dim"}
 
 
 def trust_table(verdict: Verdict) -> Table:
-    """One row a question: the answer, its figure, and what it means."""
+    """One row per question: the answer, what was measured, and what it means."""
     table = Table(show_lines=True)
-    for title in ("question", "answer", "figure", "what it means"):
+    for title in ("question", "answer", "measured", "what it means"):
         table.add_column(title, no_wrap=title == "answer")
-    for answer in verdict.answers:
-        figure, sentence = escape(answer.figure), escape(answer.sentence)
-        table.add_row(answer.question, _badge(answer), figure, sentence)
+    for answer in verdict.answers.values():
+        measured, text = escape(answer.measured), escape(answer.text)
+        table.add_row(answer.question, _badge(answer), measured, text)
     return table
 
 
@@ -32,7 +33,7 @@ def comparison_table(
     verdicts: Sequence[Verdict],
     marked: bool,
 ) -> Table:
-    """A column a run: answers with their metrics, then the main metrics, the best with a star.
+    """One column per run: answers with their metrics, then the main metrics, the best with a star.
 
     Args:
         names: of the runs.
@@ -45,40 +46,40 @@ def comparison_table(
     for name in names:
         table.add_column(escape(name), overflow="fold")
     for topic, question in QUESTIONS.items():
-        answers = [verdict[topic] for verdict in verdicts]
-        cells = [f"{_badge(a)}\n[dim]{escape(_first(a.figure))}[/]" for a in answers]
+        answers = [verdict.answers[topic] for verdict in verdicts]
+        cells = [f"{_badge(a)}\n[dim]{escape(_first(a.measured))}[/]" for a in answers]
         table.add_row(question, *cells, end_section=True)
     stars = best(runs) if marked else {}
-    values = [main_figures(metrics) for metrics in runs]
-    for row in FIGURES:
-        if any(row.key in found for found in values):
-            at = stars.get(row.key, [])
-            cells = [_cell(found.get(row.key), k in at) for k, found in enumerate(values)]
-            table.add_row(row.label, *cells)
+    values = [main_metrics(metrics) for metrics in runs]
+    for key in COMPARED:
+        if any(key in found for found in values):
+            at = stars.get(key, [])
+            cells = [_cell(found.get(key), k in at) for k, found in enumerate(values)]
+            table.add_row(metric(key).short_title, *cells)
     return table
 
 
 def as_data(verdict: Verdict) -> dict[str, Any]:
     """A verdict for JSON."""
     answers = {
-        a.topic: {
-            "question": a.question,
-            "answer": a.answer,
-            "figure": a.figure,
-            "sentence": a.sentence,
+        topic: {
+            "question": answer.question,
+            "grade": answer.grade,
+            "measured": answer.measured,
+            "text": answer.text,
         }
-        for a in verdict.answers
+        for topic, answer in verdict.answers.items()
     }
     return {"summary": verdict.summary, "answers": answers}
 
 
-def _first(figure: str) -> str:
-    """Of a figure with several parts."""
-    return figure.partition(";")[0]
+def _first(measured: str) -> str:
+    """Of several parts."""
+    return measured.partition(";")[0]
 
 
 def _badge(answer: Answer) -> str:
-    return f"[{COLOURS[answer.answer]} bold]{answer.answer}[/]"
+    return f"[{COLOURS[answer.grade]} bold]{answer.grade}[/]"
 
 
 def _cell(value: float | None, is_best: bool) -> str:

@@ -28,14 +28,14 @@ from coldness.cli.words import allow_imports_option, read_recipe
 from coldness.evaluation import evaluate
 from coldness.evaluation.bank_checks import bank_metrics
 from coldness.evaluation.ood import read_sets
+from coldness.training.health import training_metrics
 from coldness.report import write_report
 from coldness.files import load_checkpoint
 from coldness.runs.folder import FolderError, RunFolder
 from coldness.training import Diverged, Training, fit
 from coldness.training.recipe import RecipeError, Resolved, settings_parser
+from coldness.trust import verdict_on
 from coldness.trust.density_answer import likelihood_line
-from coldness.trust.training_answer import training_metrics
-from coldness.trust.verdict import judge
 
 MAY_CHANGE_ON_RESUME = {"iterations", "checkpoint_every", "tensorboard", "evaluation", "guard"}
 
@@ -124,11 +124,11 @@ def finish(folder: RunFolder, training: Training) -> dict[str, float]:
 
 def print_verdict(metrics: dict[str, float]) -> None:
     """The verdict of the report, in the terminal."""
-    verdict = judge(metrics)
+    verdict = verdict_on(metrics)
     console.print(f"[bold]{verdict.summary}[/]")
-    for answer in verdict.answers:
-        console.print(f"  {answer.question:<36} [bold]{answer.answer}[/]  {answer.figure}")
-    console.print(f"  {'log-likelihood of test points':<36} {likelihood_line(metrics)}")
+    for answer in verdict.answers.values():
+        console.print(f"  {answer.question:<42} [bold]{answer.grade}[/]  {answer.measured}")
+    console.print(f"  {'log-likelihood of test points':<42} {likelihood_line(metrics)}")
 
 
 def _check_same(folder: RunFolder, resolved: Resolved) -> None:

@@ -158,7 +158,7 @@ def _metrics(metrics: Metrics) -> list[str]:
         texts.append(f"{found.kind} oscillation (variance ratio {found.ratio:.2f})")
     for kind in ("short", "long"):
         if lost := metrics.get(f"lost_chains_{kind}"):
-            texts.append(f"{lost:.0f} {kind}-run chains left the finite numbers")
+            texts.append(f"{lost:.0f} {kind}-run chains became NaN or infinite")
     if "u_shift" in metrics:
         texts.append(f"U of long chains {metrics['u_shift']:+.2g} standard deviations from data's")
     if "u_drift" in metrics:

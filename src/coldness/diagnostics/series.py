@@ -18,10 +18,11 @@ Of the last 2,000 iterations, or of all where there are fewer:
     starved_share      what weights leave of negatives and updates (weights.py)
     bank_outside       share of a bank's chains far outside of the data, at the end
 
-Names of further sources end in _1, _2. Correlations and the variance ratio are of r of the first
-source and the d of its contrast. The contrast is d where there is one source without beta, else the
-loss: the weighted difference that descent brings to 0 (oscillation.py, `balance`). A loss to which
-terms were added is not that; the column `contrast`, where there is one, takes its place.
+Keys of further sources are those of `coldness.metrics.source_key`. Correlations and the variance
+ratio are of r of the first source and the d of its contrast. The contrast is d where there is one
+source without beta, else the loss: the weighted difference that descent brings to 0
+(oscillation.py, `balance`). A loss to which terms were added is not that; the column `contrast`,
+where there is one, takes its place.
 
 A figure that is not finite is left as it is. What never changes, as r of chains without steps, has
 no correlations.
@@ -45,6 +46,7 @@ from coldness.diagnostics.oscillation import (
     oscillation,
 )
 from coldness.diagnostics.weights import starved_share, weight_health
+from coldness.metrics import of_sources, source_key
 
 Array = NDArray[np.float64]
 Columns = Mapping[str, Array]
@@ -70,8 +72,8 @@ def health_metrics(columns: Columns, window: int = WINDOW) -> dict[str, float]:
 
 
 def _all(columns: Columns, name: str) -> list[str]:
-    """Columns of every source: name, name_1, name_2 ..."""
-    return [n for n in columns if n == name or n.removeprefix(f"{name}_").isdigit()]
+    """Columns of every source."""
+    return list(of_sources(columns, name).values())
 
 
 def _contrast(columns: Columns) -> Array:
@@ -112,31 +114,31 @@ def _correlations(columns: Columns) -> dict[str, float]:
 def _losses(columns: Columns) -> dict[str, float]:
     """Where sources share a contrast, the first one's own d is d_source."""
     metrics = {}
-    for name in _all(columns, "d_std"):
-        suffix = name.removeprefix("d_std")
-        d = columns.get(f"d_source{suffix}", columns.get(f"d{suffix}"))
+    for k, name in of_sources(columns, "d_std").items():
+        d = columns.get(source_key("d_source", k), columns.get(source_key("d", k)))
         variance = float(np.mean(columns[name] ** 2))
-        metrics[f"loss_variance{suffix}"] = variance
+        metrics[source_key("loss_variance", k)] = variance
         if d is not None:
-            metrics[f"loss_snr{suffix}"] = float(signal_to_noise(np.mean(d), np.sqrt(variance)))
+            snr = float(signal_to_noise(np.mean(d), np.sqrt(variance)))
+            metrics[source_key("loss_snr", k)] = snr
     return metrics
 
 
 def _weights(columns: Columns) -> dict[str, float]:
     """None without beta: weights are even then."""
-    scales = _all(columns, "grad_scale")
+    scales = of_sources(columns, "grad_scale")
     metrics = {}
-    for name in scales:
-        suffix = name.removeprefix("grad_scale")
-        ess, largest = (columns.get(f"{n}{suffix}") for n in ("weight_ess", "largest_weight"))
-        beta = columns.get(f"beta{suffix}")
+    for k, name in scales.items():
+        ess, largest, beta = (
+            columns.get(source_key(n, k)) for n in ("weight_ess", "largest_weight", "beta")
+        )
         if ess is None or largest is None or beta is None or not (beta != 0).any():
             continue
         found = weight_health(ess, largest, columns[name])
-        metrics[f"weight_ess_median{suffix}"] = found.ess
-        metrics[f"weight_ess_least{suffix}"] = found.least_ess
-        metrics[f"largest_weight_median{suffix}"] = found.largest
-        metrics[f"grad_scale_median{suffix}"] = found.grad_scale
+        metrics[source_key("weight_ess_median", k)] = found.ess
+        metrics[source_key("weight_ess_least", k)] = found.least_ess
+        metrics[source_key("largest_weight_median", k)] = found.largest
+        metrics[source_key("grad_scale_median", k)] = found.grad_scale
     if metrics:
-        metrics["starved_share"] = starved_share([columns[name] for name in scales])
+        metrics["starved_share"] = starved_share([columns[name] for name in scales.values()])
     return metrics

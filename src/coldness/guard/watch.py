@@ -26,7 +26,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ import numpy as np
 
 from coldness.diagnostics.cusum import Cusum
 from coldness.guard.remedies import Cause
+from coldness.metrics import of_sources
 
 Row = Mapping[str, float]
 
@@ -218,7 +219,7 @@ class Watch:
     def _named(self, name: str, rows: Sequence[Row]) -> list[str]:
         """Columns of that figure, of all sources; the same for every row of a run."""
         if name not in self._columns:
-            self._columns[name] = _of_sources(rows[0], name)
+            self._columns[name] = list(of_sources(rows[0], name).values())
         return self._columns[name]
 
     def _largest(self, name: str, rows: Sequence[Row]) -> list[float]:
@@ -237,9 +238,3 @@ def _laws() -> dict[str, Cusum]:
 def _restored(law: dict[str, Any]) -> Cusum:
     reference = law["reference"]
     return Cusum(**{**law, "reference": None if reference is None else tuple(reference)})
-
-
-def _of_sources(columns: Iterable[str], name: str) -> list[str]:
-    """name, name_1, name_2 ..., those that are there."""
-    head = f"{name}_"
-    return [c for c in columns if c == name or (c.startswith(head) and c[len(head) :].isdigit())]

@@ -27,6 +27,8 @@ from PIL import Image
 from scipy.ndimage import uniform_filter1d
 from scipy.stats import gaussian_kde
 
+from coldness.metrics import of_sources
+
 Array = NDArray[np.float64]
 Columns = Mapping[str, Array]
 
@@ -146,6 +148,9 @@ Draw = Callable[[Axes, Sequence[Columns], Theme], None]
 Mark = tuple[int, str]
 """Iteration and kind of an event of the guard."""
 
+DASHES = ("-", "--", ":", "-.")
+"""Line styles of sources."""
+
 STROKES = {"alarm": "-", "stopped": "-", "warning": "--", "relaxed": ":"}
 """Rollbacks are where their alarms are."""
 
@@ -210,11 +215,9 @@ def _draw_marks(axes: Axes, marks: Sequence[Sequence[Mark]], theme: Theme) -> No
 
 
 def sources(run: Columns, name: str) -> list[tuple[str, str]]:
-    """Columns name, name_1 ... of a run with several sources, with their line styles."""
-    names = [name, *(f"{name}_{k}" for k in range(1, 4))]
-    return [
-        (n, d) for n, d in zip(names, ("-", "--", ":", "-."), strict=True) if len(run.get(n, ()))
-    ]
+    """Columns of a metric for every source of a run, with their line styles, which repeat."""
+    found = of_sources(run, name).items()
+    return [(column, DASHES[k % len(DASHES)]) for k, column in found if len(run[column])]
 
 
 def thin(t: Array, values: Array) -> tuple[Array, Array, Array]:

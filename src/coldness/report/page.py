@@ -16,6 +16,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from coldness.metrics import in_order, title
 from coldness.report import (
     anatomy,
     chains,
@@ -28,13 +29,13 @@ from coldness.report import (
 )
 from coldness.report.events import story
 from coldness.report.figures import Columns, Curve
-from coldness.report.labels import in_order, label
 from coldness.report.loss_noise import with_noise
 from coldness.report.panels import Densities, Ends, Panel
 from coldness.report.run import Run, read_run
 from coldness.report.training_curves import curves
 from coldness.files import BadFile, write_atomically
-from coldness.trust.verdict import THRESHOLDS, number
+from coldness.trust import THRESHOLDS
+from coldness.trust.answers import number
 
 
 def write_report(runs: Sequence[Path], out: Path) -> Path:
@@ -144,9 +145,9 @@ def _drawn(
 
 
 def _rows(runs: Sequence[Run]) -> list[tuple[str, list[float | None]]]:
-    """Figures that any run has: those with a label first, in its order."""
+    """Metrics that any run has, in the order of the registry."""
     keys = in_order(dict.fromkeys(key for run in runs for key in run.metrics))
-    return [(label(key), [run.metrics.get(key) for run in runs]) for key in keys]
+    return [(title(key), [run.metrics.get(key) for run in runs]) for key in keys]
 
 
 def _groups(runs: Sequence[Run]) -> list[dict[str, Any]]:

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import yaml
 
-from coldness.report.events import Event, read_events
+from coldness.training.health import metrics_of
 from coldness.report.figures import Array, Mark
 from coldness.report.image_grids import Moments, read_moments
 from coldness.report.panels import Densities, read_densities
+from coldness.runs.events import Event, read_events
 from coldness.files import BadFile
 from coldness.runs.log import read_metrics
-from coldness.trust.training_answer import metrics_of
-from coldness.trust.verdict import Verdict, judge
+from coldness.trust import Verdict, verdict_on
 
 COMMAND = "# command:"
 
@@ -64,7 +64,7 @@ class Run:
 
     @cached_property
     def verdict(self) -> Verdict:
-        return judge(self.metrics)
+        return verdict_on(self.metrics)
 
 
 def read_run(folder: Path, name: str) -> Run:
@@ -88,7 +88,7 @@ def read_run(folder: Path, name: str) -> Run:
         densities = read_densities(path)
         path = folder / "grids.npz"
         moments = read_moments(folder) if densities.of_images else None
-        events = read_events(folder)
+        events = read_events(folder / "events.jsonl")
     except BadFile:
         raise
     except (*BROKEN, yaml.YAMLError) as error:

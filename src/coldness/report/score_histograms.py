@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 
+from coldness.metrics import SETS
 from coldness.report import figures
 from coldness.report.figures import ASPECT, Array, Columns, Curve, Theme
-from coldness.trust.ood_answer import NAMES
 
 BINS = 60
 OUTERMOST = 0.005
@@ -176,7 +176,7 @@ def _draw(
 
 
 def _short(name: str, letters: int) -> str:
-    name = NAMES.get(name, name)
+    name = SETS.get(name, name)
     return name if len(name) <= letters else f"{name[: letters - 1]}\u2026"
 
 

@@ -1,12 +1,12 @@
 """A small picture beside every answer of a verdict.
 
-    samples    data and short-run samples: densities in the plane, histograms on the line, or
-               tiles of images
-    chains     energy distance of chains over the steps
-    density    log density of truth and model, on a slice in more dimensions; where there is none,
-               the log-likelihood with its bracket
-    others     histograms of U of data and of other points, a row a set for images
-    training   d over the iterations, with events of the guard
+    generation   data and short-run samples: densities in the plane, histograms on the line, or
+                 tiles of images
+    long_chains  energy distance of chains over the steps
+    density      log density of truth and model, on a slice in more dimensions; where there is none,
+                 the log-likelihood with its bracket
+    ood          histograms of U of data and of other points, a row a set for images
+    training     d over the iterations, with events of the guard
 
 What an evaluation did not leave, or holds no finite number of, has no picture.
 """
@@ -19,13 +19,13 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 
+from coldness.metrics import Topic
 from coldness.report import chains, figures, score_histograms, training_curves
 from coldness.report.figures import DARK, LIGHT, Columns, Curve, Theme
 from coldness.report.line import draw_line
 from coldness.report.panels import Ends, Panel
 from coldness.report.run import Run
 from coldness.report.tiles import square
-from coldness.trust.answers import Topic
 
 WIDTH = 2.9
 WIDE, FLAT = 7.2, 0.27
@@ -62,10 +62,10 @@ class Picture:
 def pictures(run: Run) -> dict[Topic, Picture]:
     """Of one run, by what they are about."""
     found: dict[Topic, Picture | None] = {
-        "samples": _samples(run),
-        "chains": _chains(run),
+        "generation": _samples(run),
+        "long_chains": _chains(run),
         "density": _density(run),
-        "others": _others(run),
+        "ood": _others(run),
         "training": _training(run),
     }
     return {topic: picture for topic, picture in found.items() if picture is not None}

@@ -2,11 +2,11 @@
 
     iteration   where the run was
     attempt     rollbacks before it
-    event       warning, alarm, rollback, relaxed, stopped; resumed where a run that was stopped
-                goes on
+    event       warning, alarm, rollback, relaxed, stopped; resumed where a stopped run is resumed
     cause       not_finite, gap, gradient, saturation, starvation
     since       where it began
     text        the same in words
+    action      of a rollback: what was changed
 
 There is no file where nothing happened.
 """
@@ -15,12 +15,38 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
+
+from coldness.files import BadFile
 
 log = logging.getLogger("coldness")
 
-Event = dict[str, Any]
+Line = dict[str, Any]
+Kind = Literal["alarm", "warning", "rollback", "relaxed", "stopped", "resumed"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of the file.
+
+    Args:
+        iteration: of the run when it happened.
+        attempt: number of rollbacks before it.
+        event: what kind.
+        cause: which of the signs that the guard looks for.
+        since: where it began, as far as it is known.
+        text: in plain words.
+    """
+
+    iteration: int
+    attempt: int
+    event: Kind
+    cause: str
+    since: int | None
+    text: str
 
 
 class EventLog:
@@ -34,7 +60,7 @@ class EventLog:
 
     def __init__(self, path: Path | None, keep: int = 0) -> None:
         self.path = path
-        self.events: list[Event] = []
+        self.events: list[Line] = []
         if path is None:
             return
         lines = path.read_text().splitlines()[:keep] if path.is_file() else []
@@ -42,17 +68,17 @@ class EventLog:
             path.write_text("".join(line + "\n" for line in lines))
         else:
             path.unlink(missing_ok=True)
-        self.events = read_events(path)
+        self.events = read_lines(path)
 
     @property
     def count(self) -> int:
         return len(self.events)
 
     @property
-    def last(self) -> Event | None:
+    def last(self) -> Line | None:
         return self.events[-1] if self.events else None
 
-    def add(self, event: Event) -> None:
+    def add(self, event: Line) -> None:
         """Appends it, and logs its text."""
         if self.path is not None:
             with self.path.open("a") as file:
@@ -61,14 +87,51 @@ class EventLog:
         log.warning("guard at iteration %s: %s", event["iteration"], event["text"])
 
 
-def read_events(path: Path) -> list[Event]:
-    """Of a run; none where there is no file. A line that was cut off is left out."""
-    events = []
-    for line in path.read_text().splitlines() if path.is_file() else []:
+def read_lines(path: Path) -> list[Line]:
+    """Lines of the file as they are; none where there is no file. A truncated line is left out."""
+    lines = []
+    for text in path.read_text().splitlines() if path.is_file() else []:
         try:
-            event = json.loads(line)
+            line = json.loads(text)
         except json.JSONDecodeError:
             continue
-        if isinstance(event, dict):
-            events.append(event)
-    return events
+        if isinstance(line, dict):
+            lines.append(line)
+    return lines
+
+
+def read_events(path: Path) -> list[Event]:
+    """Events of the file; none where there is no file.
+
+    Raises:
+        BadFile: a line is not an event.
+    """
+    try:
+        return [_event(line) for line in read_lines(path)]
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadFile(f"{path} holds something else than events of a run") from error
+
+
+def _event(found: Mapping[str, Any]) -> Event:
+    since = found.get("since")
+    if found["event"] not in get_args(Kind):
+        raise ValueError(f"no kind of event: {found['event']}")
+    return Event(
+        int(found["iteration"]),
+        int(found["attempt"]),
+        found["event"],
+        str(found["cause"]),
+        None if since is None else int(since),
+        str(found["text"]),
+    )
+
+
+def guard_metrics(events: Sequence[Event]) -> dict[str, float]:
+    """How often the guard saw something and acted, and whether it gave the run up."""
+    count = {kind: sum(e.event == kind for e in events) for kind in get_args(Kind)}
+    return {
+        "guard_alarms": count["alarm"] + count["stopped"],
+        "guard_rollbacks": count["rollback"],
+        "guard_warnings": count["warning"],
+        "guard_stopped": count["stopped"] - count["resumed"],
+    }

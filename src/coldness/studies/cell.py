@@ -17,16 +17,17 @@ from typing import Any
 
 from coldness.evaluation import evaluate
 from coldness.evaluation.ood import read_sets
+from coldness.training.health import training_metrics
 from coldness.guard.policy import Diverged
-from coldness.runs.events import read_events
+from coldness.metrics import STUDIED
+from coldness.runs.events import read_lines
 from coldness.files import load_checkpoint, write_atomically
 from coldness.runs.folder import FolderError, RunFolder
 from coldness.schedules import Schedule
-from coldness.studies.study import FIGURES, Cell
+from coldness.studies.study import Cell
 from coldness.training import Training, fit
 from coldness.training.recipe import Resolved, find, resolve
 from coldness.training.settings import Settings
-from coldness.trust.training_answer import training_metrics
 
 Row = dict[str, Any]
 
@@ -95,7 +96,7 @@ def _train(
     cell: Cell, run: RunFolder, settings: Settings, on_progress: Callable[[float, str], None]
 ) -> Row:
     row: Row = {"block": cell.block, "recipe": cell.recipe, **_settings_of(settings)}
-    row |= {**cell.levels, "seed": cell.seed, **dict.fromkeys(FIGURES)}
+    row |= {**cell.levels, "seed": cell.seed, **dict.fromkeys(STUDIED)}
     row |= {"seconds": 0.0, "seconds_per_iteration": None, "diverged_at": None, "run": cell.name}
     row |= {"detected_at": None, "rollbacks": 0, "actions": ""}
     read_sets(settings.evaluation.ood, settings.data)  # refused now, and not after training
@@ -117,7 +118,7 @@ def _train(
         figures, arrays = evaluate(settings, lambda stage: on_progress(1.0, stage), banks=banks)
         figures |= training_metrics(run.path)
         bad = [name for name, value in figures.items() if not math.isfinite(value)]
-        row |= {name: figures.get(name) for name in FIGURES if name not in bad}
+        row |= {name: figures.get(name) for name in STUDIED if name not in bad}
         if "kl" in bad:
             row["diverged_at"] = n
         if row["kl"] is not None:
@@ -135,7 +136,7 @@ def _train(
 
 def _guard_of(run: RunFolder) -> Row:
     """The guard's first alarm, and what it did."""
-    events = read_events(run.events)
+    events = read_lines(run.events)
     seen = [e["iteration"] for e in events if e["event"] in ("warning", "alarm", "stopped")]
     actions = [e["action"] for e in events if e["event"] == "rollback"]
     return {

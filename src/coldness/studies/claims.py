@@ -1,6 +1,6 @@
 """Claims: what a study's runs are to show, checked on its table.
 
-A claim of a study file has `says` (a sentence), `check` (one of those below), `column` (a figure of
+A claim of a study file has `says` (a sentence), `check` (one of those below), `column` (a metric of
 the table), `where` (which runs: a level or a list of levels for each axis named, and for `block`)
 and what the check asks for beside:
 
@@ -30,20 +30,17 @@ from typing import Any
 
 from scipy.stats import f_oneway
 
+from coldness.metrics import metric
+
 Row = Mapping[str, Any]
 Verdict = tuple[bool | None, str]
 
 SIGNIFICANT = 0.05
 
-MORE_IS_BETTER = (
-    "accuracy", "acceptance", "auroc", "chain_ess", "class_agreement", "loss_snr", "weight_ess",
-)  # fmt: skip
-"""How columns begin of which a run that diverged has as little as can be, not as much."""
-
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a claim: whether it holds (None: not measured), and the figures."""
+    """What came of a claim: whether it holds (None: not measured), and the numbers."""
 
     says: str
     holds: bool | None
@@ -99,7 +96,7 @@ def mean(rows: Sequence[Row], column: str) -> float | None:
         row.get("diverged_at") is not None for row in rows
     )
     if diverged or (lost != column and any(row.get(lost) for row in rows)):
-        return -math.inf if column.startswith(MORE_IS_BETTER) else math.inf
+        return -math.inf if metric(column).better == "higher" else math.inf
     there = [value for value in values if value is not None]
     return fmean(there) if there and len(there) == len(values) else None
 
@@ -139,7 +136,7 @@ def _everywhere(
         values = {level: mean(of, column) for level, of in _by_level(group, along).items()}
         whole = {level: value for level, value in values.items() if value is not None}
         answers.append(holds(whole) if len(whole) == len(values) else None)
-        shown = ", ".join(f"{level}: {_figure(value)}" for level, value in values.items())
+        shown = ", ".join(f"{level}: {_number(value)}" for level, value in values.items())
         texts.append(_named(name, shown))
     return _all(answers), "; ".join(texts)
 
@@ -151,7 +148,7 @@ def _all(answers: Sequence[bool | None]) -> bool | None:
     return None if None in answers else True
 
 
-def _figure(value: float | None) -> str:
+def _number(value: float | None) -> str:
     if value is None:
         return "not measured"
     return "diverged" if math.isinf(value) else format(value, ".3g")
@@ -174,7 +171,7 @@ def _compared(
     for name, group in _settings(rows, axes, "").items():
         a, b = mean(group, column), mean(group, of)
         answers.append(None if a is None or b is None else holds(a, b))
-        texts.append(_named(name, f"{_figure(a)} against {_figure(b)}"))
+        texts.append(_named(name, f"{_number(a)} against {_number(b)}"))
     return _all(answers), "; ".join(texts)
 
 
@@ -223,7 +220,7 @@ def _agree(rows: Sequence[Row], axes: Sequence[str], column: str, along: str) ->
         ]
         if sum(len(values) for values in levels) < len(group):
             answers.append(None)
-            texts.append(_named(name, "a figure is missing"))
+            texts.append(_named(name, "a metric is missing"))
         elif min(len(values) for values in levels) < 2:
             answers.append(None)
             texts.append(_named(name, "one seed cannot tell"))
@@ -254,15 +251,15 @@ def _beyond(
 
 
 def _exceeds(rows: Sequence[Row], axes: Sequence[str], column: str, value: float) -> Verdict:
-    figures = [mean([row], column) for row in rows]
-    answers = [None if figure is None else figure > value for figure in figures]
-    return _all(answers), ", ".join(_figure(figure) for figure in figures)
+    values = [mean([row], column) for row in rows]
+    answers = [None if each is None else each > value for each in values]
+    return _all(answers), ", ".join(map(_number, values))
 
 
 def _below(rows: Sequence[Row], axes: Sequence[str], column: str, value: float) -> Verdict:
-    figures = [mean([row], column) for row in rows]
-    answers = [None if figure is None else figure < value for figure in figures]
-    return _all(answers), ", ".join(_figure(figure) for figure in figures)
+    values = [mean([row], column) for row in rows]
+    answers = [None if each is None else each < value for each in values]
+    return _all(answers), ", ".join(map(_number, values))
 
 
 def _completes(rows: Sequence[Row], axes: Sequence[str]) -> Verdict:

@@ -13,9 +13,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from coldness.metrics import STUDY_PAGE, metric
 from coldness.report import figures
 from coldness.report.figures import Array
-from coldness.report.image_labels import quality_keys, quality_label
 from coldness.report.page import environment
 from coldness.report.panels import Panel
 from coldness.report.tiles import Tiles
@@ -38,32 +38,6 @@ from coldness.trust.verdict import number
 
 TILE_POINTS = 160
 """A side of a tile at most: it is shown at 100 to 150 pixels."""
-
-COLUMNS = {
-    "accuracy": "Accuracy",
-    "ece": "ECE",
-    **{key: quality_label(key, short=True) for key in quality_keys()},
-    "auroc_logp_svhn": "AUROC of log p, SVHN",
-    "kl": "KL(data || model)",
-    "reverse_kl": "KL(model || data)",
-    "tv": "Total variation",
-    "slice_kl": "KL on the slice",
-    "slice_tv": "Total variation on the slice",
-    "energy_distance_short": "Energy distance, short-run",
-    "energy_distance_long": "Energy distance, long-run",
-    "energy_distance_data": "Energy distance, from data",
-    "energy_distance_mala": "Energy distance, Metropolis test",
-    "energy_distance_floor": "its floor",
-    "neighbours_short": "Neighbours of own kind, short-run",
-    "neighbours_long": "Neighbours of own kind, long-run",
-    "acceptance": "Acceptance of the step",
-    "u_shift": "Shift of U",
-    "u_drift": "Drift of U",
-    "log_z_ess_forward": "AIS share, forward",
-    "log_z_ess_reverse": "AIS share, reverse",
-    "seconds": "Seconds",
-}
-"""Of the table of means; those of which a block has any value."""
 
 BADGES = {
     True: ("yes", "holds"),
@@ -151,7 +125,7 @@ def _many(count: int, name: str) -> str:
 def _block(block: Block, rows: Sequence[Row], runs: Path) -> dict[str, Any]:
     plate = lay_out(block, rows, runs)
     of_block = at(rows, {"block": block.name})
-    columns = [name for name in COLUMNS if any(row.get(name) is not None for row in of_block)]
+    columns = [name for name in STUDY_PAGE if any(row.get(name) is not None for row in of_block)]
     return {
         "name": block.name,
         "recipe": block.recipe,
@@ -159,7 +133,7 @@ def _block(block: Block, rows: Sequence[Row], runs: Path) -> dict[str, Any]:
         "plate": None if plate is None else _plate(plate),
         "legend": study_curves.legend(block),
         "curves": _curves(block, rows),
-        "columns": [COLUMNS[name] for name in columns],
+        "columns": [metric(name).short_title for name in columns],
         "table": _table(block, of_block, columns),
     }
 
@@ -228,7 +202,7 @@ def _table(block: Block, rows: Sequence[Row], columns: Sequence[str]) -> list[di
             lines.append(
                 {
                     "levels": [levels[axis] for axis in block.axes],
-                    "figures": [_cell(chosen, name) for name in columns],
+                    "metrics": [_cell(chosen, name) for name in columns],
                     "seeds": len(chosen),
                     "diverged": sum(row["diverged_at"] is not None for row in chosen),
                 }

@@ -18,7 +18,7 @@ A study is a YAML file:
             large: {sources.0.kernel.step_size: 0.01}
     claims:                                   see claims.py
       - {says: kl falls as beta grows, check: falls, column: kl, along: beta}
-    numbers: theory                           figures beside the runs'; see theory.py
+    numbers: theory                           numbers beside the runs'; see theory.py
 
 Options are those of `coldness train RECIPE --OPTION VALUE`; the guard of a run warns and does
 nothing else, unless guard.policy is set. Like a recipe, a study from elsewhere runs no code: it
@@ -40,6 +40,7 @@ from typing import Any
 
 import yaml
 
+from coldness.metrics import STUDIED
 from coldness.studies.claims import CHECKS, is_meant
 from coldness.studies.theory import NUMBERS
 from coldness.training.recipe import RecipeError, find, find_file, nearest
@@ -47,72 +48,11 @@ from coldness.training.settings import Settings
 
 Options = dict[str, Any]
 
-FIGURES = (
-    "kl",
-    "kl_low",
-    "kl_high",
-    "reverse_kl",
-    "tv",
-    "slice_kl",
-    "slice_tv",
-    "mass_outside",
-    "kl_gaussian",
-    "log_z_ess_forward",
-    "log_z_ess_reverse",
-    "energy_distance_short",
-    "energy_distance_long",
-    "energy_distance_data",
-    "energy_distance_mala",
-    "energy_distance_floor",
-    "neighbours_short",
-    "neighbours_long",
-    "neighbours_data",
-    "neighbours_mala",
-    "acceptance",
-    "u_shift",
-    "u_drift",
-    "lost_chains_short",
-    "lost_chains_long",
-    "log_z_failed",
-    "rhat",
-    "chain_ess",
-    "expansion_share",
-    "variance_ratio",
-    "variance_ratio_limit",
-    "d_lag_1",
-    "d_lag_2",
-    "d_lag_3",
-    "r_lag_1",
-    "r_lag_2",
-    "r_lag_3",
-    "d_lowest",
-    "r_lowest",
-    "d_then_r",
-    "d_with_r",
-    "accuracy",
-    "accuracy_best",
-    "ece",
-    "class_agreement",
-    "kid_effnet_short",
-    "kid_effnet_long",
-    "kid_effnet_from_data",
-    "kid_effnet_bank",
-    "kid_effnet_floor",
-    "auroc_logp_svhn",
-    "auroc_grad_svhn",
-    "auroc_typical_svhn",
-    "nearest_ratio",
-    "weight_ess_median",
-    "weight_ess_least",
-    "d_size",
-)
-"""Of an evaluation and of the series of a training (diagnostics/series.py), in the table."""
-
 RESERVED = {
     "block", "recipe", "data", "dimension", "negatives", "seed", "run", "seconds",
     "seconds_per_iteration", "diverged_at", "detected_at", "rollbacks", "actions", "not_finite",
     "kl_per_dimension",
-    *FIGURES,
+    *STUDIED,
 }  # fmt: skip
 """Columns of the table that no axis may be called."""
 
@@ -306,7 +246,7 @@ def _claim(text: Any, study: Study, where: str) -> dict[str, Any]:
     except TypeError as error:
         raise RecipeError(f"{where}: {check}: {error}") from error
     of_where = _mapping(text.get("where") or {}, f"{where}: where", set(study.axes))
-    for key, known in (("along", study.axes), ("column", FIGURES), ("of", FIGURES)):
+    for key, known in (("along", study.axes), ("column", STUDIED), ("of", STUDIED)):
         if key in asked and asked[key] not in known:
             raise RecipeError(
                 f"{where}: {key} cannot be {asked[key]!r}{nearest(str(asked[key]), known)}"

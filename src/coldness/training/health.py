@@ -1,25 +1,41 @@
-"""Metrics of a whole training: health of its series, what the guard did, the best validation."""
+"""Metrics of a training for metrics.json, from what the run wrote: metrics.csv and events.jsonl."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
 from coldness.diagnostics.health import health_metrics
-from coldness.runs.events import Event, guard_metrics
+from coldness.runs.events import Event, guard_metrics, read_events
+from coldness.files import BadFile
+from coldness.runs.log import read_metrics
 
 
-def training_metrics(
-    columns: Mapping[str, ArrayLike], events: Sequence[Event]
-) -> dict[str, float]:
-    """From columns of metrics.csv and the guard's events; those where the run had a guard.
+def training_metrics(folder: Path) -> dict[str, float]:
+    """Of the run in a folder.
 
-    accuracy_best is the best accuracy on the validation part over training.
+    Raises:
+        BadFile: a file is missing or broken.
     """
-    series = {name: np.asarray(values, dtype=np.float64) for name, values in columns.items()}
-    guarded = guard_metrics(events) if "attempt" in series else {}
-    seen = series.get("accuracy_validation")
+    path = folder / "metrics.csv"
+    try:
+        columns = {k: np.array(v, dtype=np.float64) for k, v in read_metrics(path).items()}
+    except (OSError, ValueError) as error:
+        raise BadFile(f"{path} is missing, truncated or not of coldness") from error
+    return metrics_of(columns, read_events(folder / "events.jsonl"))
+
+
+def metrics_of(
+    columns: Mapping[str, NDArray[np.float64]], events: Sequence[Event]
+) -> dict[str, float]:
+    """The same from columns and events; those of the guard are there where the run had one.
+
+    accuracy_best is the best accuracy on the validation part during training.
+    """
+    guarded = guard_metrics(events) if "attempt" in columns else {}
+    seen = columns.get("accuracy_validation")
     best = {} if seen is None or not len(seen) else {"accuracy_best": float(np.max(seen))}
-    return {**health_metrics(series), **guarded, **best}
+    return {**health_metrics(columns), **guarded, **best}

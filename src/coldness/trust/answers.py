@@ -1,43 +1,72 @@
-"""What every answer of a verdict is made of: a question, a grade, and figures as text."""
+"""What every answer of a verdict is made of: a question, a grade, and the metrics behind it."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
-Grade = Literal["yes", "partly", "no", "not measured"]
-Topic = Literal["samples", "chains", "density", "others", "training"]
+from coldness.metrics import QUESTIONS, Topic
 
-QUESTIONS: dict[Topic, str] = {
-    "samples": "Does it generate from noise?",
-    "chains": "Do long chains keep the quality?",
-    "density": "Is its density right?",
-    "others": "Does it recognise what is not data?",
-    "training": "Was training healthy?",
-}
-"""What people ask of a model, in the order that reports answer it."""
+Grade = Literal["yes", "partly", "no", "not measured"]
 
 ENOUGH_SAMPLES = 1000
-"""With fewer, the error of a figure is so large that "yes" would mean little; it is "partly"."""
+"""With fewer, the error of a metric is so large that "yes" would mean little; it is "partly"."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """To one question: the grade, the figure behind it, and a plain sentence."""
+    """The answer to one question.
+
+    Args:
+        topic: which question.
+        grade: yes, partly, no or not measured.
+        measured: the numbers behind the grade, as text.
+        text: what it means, in plain sentences.
+        metrics: entries of metrics.json that the answer was drawn from.
+    """
 
     topic: Topic
-    answer: Grade
-    figure: str
-    sentence: str
+    grade: Grade
+    measured: str
+    text: str
+    metrics: dict[str, float] = field(default_factory=dict)
 
     @property
     def question(self) -> str:
         return QUESTIONS[self.topic]
 
 
+class Noted(Mapping[str, float]):
+    """Metrics that note which of them were looked up: those an answer is drawn from.
+
+    Iterating over keys notes nothing.
+    """
+
+    def __init__(self, metrics: Mapping[str, float]) -> None:
+        self.metrics = metrics
+        self.noted: dict[str, float] = {}
+
+    def __getitem__(self, key: str) -> float:
+        value = self.noted[key] = self.metrics[key]
+        return value
+
+    def __contains__(self, key: object) -> bool:
+        if key in self.metrics:
+            self.noted[str(key)] = self.metrics[str(key)]
+            return True
+        return False
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.metrics)
+
+    def __len__(self) -> int:
+        return len(self.metrics)
+
+
 def grade(value: float, yes: float, partly: float) -> Grade:
-    """Of a figure that should be small; NaN is a no."""
+    """Of a metric that should be small; NaN is a no."""
     return "yes" if value < yes else "partly" if value < partly else "no"
 
 

@@ -1,9 +1,9 @@
 """Is the density right? And what is the log-likelihood of test points?
 
-On a grid, on the line or in the plane, log Z is exact and so are KL and log-likelihood. In more
-dimensions they come with the bracket of log Z (evaluation/ais.py), and what is graded is its end
-that is the worse for the model. A bracket too wide to say anything says nothing, but a density can
-be known to be wrong: the lower end of KL is below the truth however wide the bracket is, and total
+On a grid, in one or two dimensions, log Z is exact and so are KL and log-likelihood. In more
+dimensions they come with the bracket of log Z (likelihood/ais.py), and the grade is that of the end
+that is worse for the model. A bracket that is too loose answers nothing, but a density can be known
+to be wrong: the lower end of KL is below the truth however loose the bracket is, and total
 variation on a slice needs no log Z.
 """
 
@@ -30,20 +30,25 @@ TV_PARTLY = 0.5
 """Half of the model's mass would have to be moved."""
 
 LIKELIHOOD_TOLERANCE = 0.05
-"""Nats that a model may stay behind the better of two plain models: a Gaussian cannot be beaten on
-Gaussian data, and a network fitted by sampling stays a few hundredths behind it."""
+"""Nats by which a model may be below the better of two plain models: a Gaussian cannot be beaten on
+Gaussian data, and a network trained by sampling stays a few hundredths below it."""
 
 LOG_Z_ERROR = 0.02
-"""Nats. A log-likelihood from a grid that changes log Z by more when it is thinned says nothing."""
+"""Nats. If thinning the grid changes log Z by more, its log-likelihood is not reliable."""
 
 MASS_OUTSIDE = 0.01
-"""Share of the model's mass outside the data's box that is worth a sentence."""
+"""Fraction of the model's mass outside the data's box that is worth a sentence."""
 
-FAILED = "AIS met numbers that are not finite"
+FAILED = "potentials became NaN or infinite during annealed importance sampling (AIS)"
 
 ELSEWHERE = (
-    "long chains do not stay where data is: it may have mass elsewhere that neither data nor noise "
-    "reaches, which no bracket sees."
+    "long chains do not stay where the data is. The model may have mass elsewhere that chains from "
+    "neither data nor noise reach, and no bracket accounts for that."
+)
+NOT_NORMALISED = "Its density could not be normalised, so its energies are not log-densities."
+LOOSE_BRACKET = (
+    "is too loose for an answer. A larger evaluation.ais.levels tightens it, unless the model has "
+    "mass where there is no data."
 )
 
 Bracket = Literal["tight", "loose", "failed", "none"]
@@ -56,9 +61,9 @@ def bracket(metrics: Metrics) -> Bracket:
         return "failed"
     if "log_z_low" not in metrics or "log_z_high" not in metrics:
         return "none"
-    shares = [metrics.get(f"log_z_ess_{way}", math.nan) for way in ("forward", "reverse")]
+    fractions = [metrics.get(f"log_z_ess_{way}", math.nan) for way in ("forward", "reverse")]
     narrow = metrics["log_z_high"] - metrics["log_z_low"] <= LOOSE
-    return "tight" if narrow and all(share >= LEAST_ESS for share in shares) else "loose"
+    return "tight" if narrow and all(f >= LEAST_ESS for f in fractions) else "loose"
 
 
 def density(metrics: Metrics) -> Answer:
@@ -70,28 +75,29 @@ def density(metrics: Metrics) -> Answer:
         return _estimated(metrics)
     if "log_likelihood_test" in metrics:
         return _likelihood(metrics)
-    judged: Grade = "not measured"
-    sentence = "Neither KL nor total variation was measured."
+    graded: Grade = "not measured"
+    text = "Neither KL nor total variation was measured."
     if bracket(metrics) == "failed":
-        sentence = f"It could not be normalised: {FAILED}."
+        text = f"It could not be normalised: {FAILED}."
     if metrics.get("slice_tv", 0.0) >= TV_PARTLY:
-        judged, sentence = "no", f"It is wrong on the slice. {sentence}"
-    if any(math.isnan(v) for k, v in metrics.items() if k.startswith(("slice_", "auroc_"))):
-        judged, sentence = "no", f"Its energies are not all numbers. {sentence}"
-    return Answer("density", judged, ", ".join(_slice(metrics)), sentence)
+        graded, text = "no", f"It is wrong on the slice. {text}"
+    of_energies = [key for key in metrics if key.startswith(("slice_", "auroc_"))]
+    if any(math.isnan(metrics[key]) for key in of_energies):
+        graded, text = "no", f"Some of its energies are NaN. {text}"
+    return Answer("density", graded, ", ".join(_slice(metrics)), text)
 
 
 def _on_grid(metrics: Metrics) -> Answer:
     """In the plane, where KL and total variation are integrals."""
     grades: list[Grade] = []
-    figures: list[str] = []
+    measured: list[str] = []
     if "kl" in metrics:
         grades.append(grade(metrics["kl"], KL_YES, KL_PARTLY))
-        figures.append(f"KL {number(metrics['kl'])} nats")
+        measured.append(f"KL {number(metrics['kl'])} nats")
     if "tv" in metrics:
         grades.append(grade(metrics["tv"], TV_YES, TV_PARTLY))
-        figures.append(f"total variation {number(metrics['tv'])}")
-    return _answer(metrics, worst(*grades), figures)
+        measured.append(f"total variation {number(metrics['tv'])}")
+    return _answer(metrics, worst(*grades), measured)
 
 
 def _estimated(metrics: Metrics) -> Answer:
@@ -99,22 +105,19 @@ def _estimated(metrics: Metrics) -> Answer:
     kl, low, high = (metrics.get(key, math.nan) for key in ("kl", "kl_low", "kl_high"))
     between = f"between {number(low)} and {number(high)}"
     if bracket(metrics) != "tight":
-        figures = [f"KL {between} nats", *_slice(metrics)]
+        measured = [f"KL {between} nats", *_slice(metrics)]
         if low > KL_PARTLY or metrics.get("slice_tv", 0.0) >= TV_PARTLY:
-            return _answer(metrics, "no", figures)
-        sentence = (
-            "The bracket of its KL is too loose to say: more evaluation.ais.levels would tighten "
-            "it, unless the model has mass where there is no data."
-        )
-        return Answer("density", "not measured", ", ".join(figures), sentence)
-    judged: Grade = "yes" if high < KL_YES else "partly" if kl < KL_PARTLY else "no"
-    if judged == "yes" and not _stays(metrics):
-        sentence = f"What was measured of it is right, but {ELSEWHERE}"
-        figures = [f"KL {number(kl)} nats ({between})", *_slice(metrics)]
-        return Answer("density", "partly", ", ".join(figures), sentence)
+            return _answer(metrics, "no", measured)
+        text = f"The bracket of its KL {LOOSE_BRACKET}"
+        return Answer("density", "not measured", ", ".join(measured), text)
+    measured = [f"KL {number(kl)} nats ({between})", *_slice(metrics)]
+    graded: Grade = "yes" if high < KL_YES else "partly" if kl < KL_PARTLY else "no"
+    if graded == "yes" and not _stays(metrics):
+        text = f"What was measured of it is right, but {ELSEWHERE}"
+        return Answer("density", "partly", ", ".join(measured), text)
     if "slice_tv" in metrics:
-        judged = worst(judged, grade(metrics["slice_tv"], TV_YES, TV_PARTLY))
-    return _answer(metrics, judged, [f"KL {number(kl)} nats ({between})", *_slice(metrics)])
+        graded = worst(graded, grade(metrics["slice_tv"], TV_YES, TV_PARTLY))
+    return _answer(metrics, graded, measured)
 
 
 def _stays(metrics: Metrics) -> bool:
@@ -124,15 +127,15 @@ def _stays(metrics: Metrics) -> bool:
     return state(metrics.get("u_shift", 0.0), metrics.get("u_drift", 0.0)) == "converged"
 
 
-def _answer(metrics: Metrics, judged: Grade, figures: list[str]) -> Answer:
-    sentence = {
+def _answer(metrics: Metrics, graded: Grade, measured: list[str]) -> Answer:
+    text = {
         "yes": "Its energies can be read as log-densities, up to one constant.",
-        "partly": "It has the shape of the density, but its values are off: rank with it only.",
+        "partly": "It has the shape of the density, but its values are off: only rank with it.",
         "no": "Its energies are not log-densities; do not compare likelihoods with them.",
-    }[judged]
+    }[graded]
     if not math.isfinite(metrics.get("kl", 0.0)):
-        sentence = "Its density could not be normalised, so its energies are not log-densities."
-    return Answer("density", judged, ", ".join(figures), sentence + _outside(metrics))
+        text = NOT_NORMALISED
+    return Answer("density", graded, ", ".join(measured), text + _outside(metrics))
 
 
 def _slice(metrics: Metrics) -> list[str]:
@@ -154,54 +157,49 @@ def _likelihood(metrics: Metrics) -> Answer:
     test = worst_case = metrics["log_likelihood_test"]
     plain = {
         name: metrics[f"log_likelihood_{key}"]
-        for key, name in (("gaussian", "Gaussian"), ("kde", "kernel estimate"))
+        for key, name in (("gaussian", "Gaussian"), ("kde", "kernel density estimate"))
         if f"log_likelihood_{key}" in metrics
     }
-    figure = f"log-likelihood of held-out points {number(test, 4)} nats"
+    measured = f"log-likelihood of held-out points {number(test, 4)} nats"
     on_grid = "log_z_error" in metrics
     if not on_grid and "log_likelihood_low" in metrics:
         worst_case, high = metrics["log_likelihood_low"], metrics["log_likelihood_high"]
-        figure += f" (between {number(worst_case, 4)} and {number(high, 4)})"
-    figure = ", ".join([figure, *(f"{name} {number(value, 4)}" for name, value in plain.items())])
+        measured += f" (between {number(worst_case, 4)} and {number(high, 4)})"
+    measured = ", ".join([measured, *(f"{name} {number(v, 4)}" for name, v in plain.items())])
     if math.isnan(test):
-        sentence = "Its density could not be normalised, so its energies are not log-densities."
-        return Answer("density", "no", figure, sentence)
-    sentence = ""
+        return Answer("density", "no", measured, NOT_NORMALISED)
+    text = ""
     if not metrics.get("log_z_error", 0.0) <= LOG_Z_ERROR:
-        sentence = "The grid is too coarse to normalise it on: raise evaluation.grid."
+        text = "The grid is too coarse to normalise the density: raise evaluation.grid."
     elif not on_grid and bracket(metrics) == "loose":
-        sentence = (
-            "The bracket of its log-likelihood is too loose to say: more evaluation.ais.levels "
-            "would tighten it, unless the model has mass where there is no data."
-        )
+        text = f"The bracket of its log-likelihood {LOOSE_BRACKET}"
     elif len(plain) < 2:
-        sentence = "There is no plain model of this data to compare it with."
-    if sentence:
-        return Answer("density", "not measured", figure, sentence)
+        text = "There is no plain model of this data to compare it with."
+    if text:
+        return Answer("density", "not measured", measured, text)
     gaussian, best = plain["Gaussian"], max(plain.values())
+    both = "as under a kernel density estimate and a Gaussian"
     if worst_case >= best - LIKELIHOOD_TOLERANCE and not on_grid and not _stays(metrics):
-        judged: Grade = "partly"
-        sentence = (
-            "New points seem as likely under it as under a kernel estimate and a Gaussian, but "
-            f"{ELSEWHERE}"
-        )
+        graded: Grade = "partly"
+        text = f"Held-out points seem as likely under it {both}, but {ELSEWHERE}"
     elif worst_case >= best - LIKELIHOOD_TOLERANCE:
-        judged = "yes"
-        sentence = (
-            "New points are as likely under it as under a kernel estimate and a Gaussian, or more; "
-            "how near it is to the truth cannot be known."
+        graded = "yes"
+        text = (
+            f"Held-out points are at least as likely under it {both}. How close it is to the true "
+            "density cannot be known."
         )
     elif test >= best - LIKELIHOOD_TOLERANCE:
-        judged = "partly"
-        sentence = (
-            "New points seem as likely under it as under a kernel estimate and a Gaussian, but the "
-            "lower end of its bracket is below them."
+        graded = "partly"
+        text = (
+            f"Held-out points seem as likely under it {both}, but the lower end of its bracket is "
+            "below them."
         )
     elif test > gaussian:
-        judged, sentence = "partly", "It is better than a Gaussian, but a kernel estimate beats it."
+        graded = "partly"
+        text = "It is better than a Gaussian, but a kernel density estimate is better than it."
     else:
-        judged, sentence = "no", "A Gaussian with the data's moments is the better density."
-    return Answer("density", judged, figure, sentence + _outside(metrics))
+        graded, text = "no", "A Gaussian with the data's moments is the better density."
+    return Answer("density", graded, measured, text + _outside(metrics))
 
 
 def likelihood_line(metrics: Metrics) -> str:
@@ -218,7 +216,7 @@ def likelihood_line(metrics: Metrics) -> str:
         return "not measured: there are no test points"
     low, high = number(metrics["log_likelihood_low"], 4), number(metrics["log_likelihood_high"], 4)
     if of == "loose":
-        return f"loose: between {low} and {high}, do not rely on it"
+        return f"loose bracket: between {low} and {high}, do not rely on it"
     forward, reverse = (number(metrics[f"log_z_ess_{way}"], 2) for way in ("forward", "reverse"))
     return (
         f"{number(test, 4)} nats (between {low} and {high}; ESS {forward} forward, "

@@ -1,16 +1,16 @@
-"""Does the model recognise what is not data?
+"""Does the model detect out-of-distribution (OOD) points?
 
-The figure is the AUROC of -U against every set of other points (evaluation/ood.py): the share of
-pairs of a data point and another that the model puts in the right order. How high it can be
-depends on the set: shuffled coordinates of data whose coordinates are independent are data. So it
-is graded by how far it stays behind a yardstick on the same points, in its worst set:
+The metric is the AUROC of -U against every set of other points (evaluation/ood.py): the fraction of
+pairs of a data point and another point that the model ranks in the right order. How high it can be
+depends on the set: shuffled coordinates of data with independent coordinates are data. So it is
+graded by how far it is below a baseline on the same points, in its worst set:
 
     the true density where it is known
     else the better of two plain models of the training points
     where there is neither: by itself, which says as much about the sets as about the model
 
-A yardstick is a ranking by log p. The likelihood ratio would be the best one, so that a model can
-be ahead; that is no fault.
+A baseline ranks by log p. The likelihood ratio would be optimal, so a model can be above the
+baseline; that is not an error.
 """
 
 from __future__ import annotations
@@ -18,83 +18,63 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from coldness.metrics import SCORES, SETS, set_names
 from coldness.trust.answers import ENOUGH_SAMPLES, Answer, Grade, grade, number
+from coldness.trust.chain_answers import too_few
 
 BEHIND_YES = 0.02
-"""Of AUROC: one pair in fifty in the wrong order that the yardstick orders rightly. On the same
+"""Of AUROC: one pair in fifty in the wrong order that the baseline orders correctly. On the same
 4000 points of each kind, chance explains a few thousandths."""
 
 BEHIND_PARTLY = 0.1
 """One pair in ten."""
 
 ALONE_YES = 0.95
-"""Where there is no yardstick: one pair in twenty in the wrong order."""
+"""Where there is no baseline: one pair in twenty in the wrong order."""
 
 ALONE_PARTLY = 0.75
 """Half way from chance to certainty."""
 
-NAMES = {
-    "uniform": "uniform noise",
-    "gaussian": "a Gaussian",
-    "shuffled": "shuffled coordinates",
-    "noise": "uniform noise",
-    "interpolated": "means of two images",
-    "constant": "images of one colour",
-}
-
-OTHER_SCORES = {
-    "maxp": "the largest class probability",
-    "grad": "the gradient norm",
-    "typical": "typicality",
-}
-"""Beside log p (evaluation/scores.py)."""
-
 START = "auroc_logp_"
-YARDSTICKS = {"best": "the true density", "plain": "a Gaussian or a kernel estimate"}
+BASELINES = {"best": "the true density", "plain": "a Gaussian or a kernel density estimate"}
+NO_BASELINE = "how well that can be done was not measured"
 
 
-def set_names(metrics: Mapping[str, float], score: str = "logp") -> list[str]:
-    """Of the sets that there are figures of this score of."""
-    beside, start = tuple(f"_{word}" for word in YARDSTICKS), f"auroc_{score}_"
-    return [
-        k.removeprefix(start) for k in metrics if k.startswith(start) and not k.endswith(beside)
-    ]
-
-
-def others(metrics: Mapping[str, float]) -> Answer:
-    """The answer, by the set that the model does worst on."""
+def ood(metrics: Mapping[str, float]) -> Answer:
+    """The answer, by the set on which the model does worst."""
     sets = set_names(metrics)
     if not sets:
-        return Answer("others", "not measured", "", "It was not tried on other points than data.")
+        return Answer("ood", "not measured", "", "It was not tested on out-of-distribution points.")
     found = {name: metrics[START + name] for name in sets}
-    word = next((w for w in YARDSTICKS if f"{START}{sets[0]}_{w}" in metrics), None)
-    beside = {name: metrics.get(f"{START}{name}_{word}", math.nan) for name in sets}
-    figure = "AUROC " + ", ".join(
-        f"{_three(value)} against {NAMES.get(name, name)}"
-        + (f" ({_three(beside[name])})" if word else "")
+    which = next((b for b in BASELINES if f"{START}{sets[0]}_{b}" in metrics), None)
+    baseline = {name: metrics.get(f"{START}{name}_{which}", math.nan) for name in sets}
+    measured = "AUROC " + ", ".join(
+        f"{_three(value)} against {SETS.get(name, name)}"
+        + (f" ({_three(baseline[name])})" if which else "")
         for name, value in found.items()
     )
-    if word:
-        figure += f"; in brackets {YARDSTICKS[word]}"
+    if which:
+        measured += f"; in brackets {BASELINES[which]}"
     if all(map(math.isnan, found.values())):
-        figure = "AUROC not a number"
+        measured = "AUROC not a number"
     if any(map(math.isnan, found.values())):
-        return Answer("others", "no", figure, "Its energies are not all numbers: it ranks nothing.")
-    behind = {name: beside[name] - found[name] if word else 1 - found[name] for name in sets}
-    worst_set = max(sets, key=lambda name: behind[name])
-    limits = (BEHIND_YES, BEHIND_PARTLY) if word else (1 - ALONE_YES, 1 - ALONE_PARTLY)
-    judged = grade(behind[worst_set], *limits)
-    if judged != "yes" and found[worst_set] < 0.5 - BEHIND_YES:
-        name, instead = NAMES.get(worst_set, worst_set), _instead(metrics, worst_set)
-        sentence = (
-            f"It likes {name} better than data: its energies detect nothing of that kind{instead}."
+        text = "Some of its energies are NaN, so they rank nothing."
+        return Answer("ood", "no", measured, text)
+    behind = {name: baseline[name] - found[name] if which else 1 - found[name] for name in sets}
+    hardest = max(sets, key=lambda name: behind[name])
+    limits = (BEHIND_YES, BEHIND_PARTLY) if which else (1 - ALONE_YES, 1 - ALONE_PARTLY)
+    graded = grade(behind[hardest], *limits)
+    if graded != "yes" and found[hardest] < 0.5 - BEHIND_YES:
+        name, instead = SETS.get(hardest, hardest), _instead(metrics, hardest)
+        text = (
+            f"It assigns {name} a higher density than data, so its energies do not detect such "
+            f"points{instead}."
         )
     else:
-        sentence = _sentence(judged, behind, worst_set, word)
-    if judged == "yes" and metrics.get("samples", ENOUGH_SAMPLES) < ENOUGH_SAMPLES:
-        judged = "partly"
-        sentence = f"No fault found, but {metrics['samples']:.0f} samples are too few to be sure."
-    return Answer("others", judged, figure, sentence)
+        text = _text(graded, behind[hardest], SETS.get(hardest, hardest), which)
+    if graded == "yes" and metrics.get("samples", ENOUGH_SAMPLES) < ENOUGH_SAMPLES:
+        graded, text = "partly", too_few(metrics["samples"])
+    return Answer("ood", graded, measured, text)
 
 
 def _three(value: float) -> str:
@@ -102,36 +82,30 @@ def _three(value: float) -> str:
 
 
 def _instead(metrics: Mapping[str, float], name: str) -> str:
-    """The other score that detects this set best, where one does."""
-    found = {score: metrics.get(f"auroc_{score}_{name}", math.nan) for score in OTHER_SCORES}
+    """The score other than log p that detects this set best, where one does."""
+    others = [score for score in SCORES if score != "logp"]
+    found = {score: metrics.get(f"auroc_{score}_{name}", math.nan) for score in others}
     found = {score: value for score, value in found.items() if value >= ALONE_PARTLY}
     if not found:
         return ""
     best = max(found, key=lambda score: found[score])
-    return f"; {OTHER_SCORES[best]} does (AUROC {_three(found[best])})"
+    return f"; {SCORES[best]} does (AUROC {_three(found[best])})"
 
 
-def _sentence(
-    judged: Grade,
-    behind: Mapping[str, float],
-    worst_set: str,
-    word: str | None,
-) -> str:
-    name = NAMES.get(worst_set, worst_set)
-    if word is None:
+def _text(graded: Grade, behind: float, name: str, which: str | None) -> str:
+    """What the grade means, for the set on which the model does worst."""
+    if which is None:
         return {
-            "yes": "Its energies put data before every other set that was tried; nothing is known "
-            "of how well that can be done.",
-            "partly": f"Its energies put data before other points as a rule, worst against {name}; "
-            "nothing is known of how well that can be done.",
-            "no": f"Its energies hardly tell data from {name}; nothing is known of whether that "
-            "can be done.",
-        }[judged]
-    of = YARDSTICKS[word]
+            "yes": f"Its energies rank data above every set that was tried; {NO_BASELINE}.",
+            "partly": "Its energies mostly rank data above other points, worst against "
+            f"{name}; {NO_BASELINE}.",
+            "no": f"Its energies hardly tell data from {name}; {NO_BASELINE}.",
+        }[graded]
+    of = BASELINES[which]
     return {
         "yes": f"Its energies rank data above other points as well as {of} does.",
         "partly": f"Its energies rank data above other points, but less well than {of} does: "
-        f"{number(behind[worst_set], 2)} of AUROC behind for {name}.",
-        "no": f"It takes {name} for data far more often than {of} does: "
-        f"{number(behind[worst_set], 2)} of AUROC behind.",
-    }[judged]
+        f"its AUROC against {name} is lower by {number(behind, 2)}.",
+        "no": f"Its energies rank data above {name} far less often than {of} does: its AUROC is "
+        f"lower by {number(behind, 2)}.",
+    }[graded]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from coldness.trust.answers import Grade
 
 
-def summary(short: Grade, long: Grade, density: Grade, others: Grade, training: Grade) -> str:
+def summary(short: Grade, long: Grade, density: Grade, ood: Grade, training: Grade) -> str:
     """Such as: A density you can use, not a generator: its energies ..., chains from noise ...
 
     The last two are mentioned where they are a no.
     """
-    faults = _faults(others, training)
+    faults = _faults(ood, training)
     if density == short == long == "not measured":
-        return faults or "Nothing was measured, so nothing can be said."
+        return faults or "Nothing was measured."
     what = {"yes": "a density you can use", "partly": "a rough density"}.get(density)
     makes = {"yes": "a generator", "partly": "a rough generator"}.get(short)
     if makes is None and long == "yes":
@@ -33,30 +33,31 @@ def summary(short: Grade, long: Grade, density: Grade, others: Grade, training: 
         {
             "yes": "its energies can be read as log-densities",
             "partly": "its energies give the rough shape of the density",
-            "no": "its energies say little about likelihood",
+            "no": "its energies are not log-densities",
             "not measured": "its density was not measured",
         }[density],
         {
             "yes": "short chains from noise give good samples",
             "partly": "short chains from noise give passable samples",
-            "no": "short chains from noise miss the data's law",
+            "no": "short chains from noise do not reach the data distribution",
             "not measured": "short chains were not measured",
         }[short],
         {
             "yes": f"{joined} long chains {'stay' if short == 'yes' else 'are'} good",
             "partly": f"{joined} long chains are passable",
-            "no": "but long chains spoil them" if makes else "and so do long ones",
+            "no": "but long chains lose the quality" if makes else "and neither do long ones",
             "not measured": "and long chains were not measured",
         }[long],
     ]
     if long == "no" and short == "not measured":
-        clauses[2] = "and long chains miss the data's law"
+        clauses[2] = "and long chains do not reach the data distribution"
     return " ".join(filter(None, (f"{head[0].upper()}{head[1:]}: {', '.join(clauses)}.", faults)))
 
 
-def _faults(others: Grade, training: Grade) -> str:
+def _faults(ood: Grade, training: Grade) -> str:
     """A sentence on what else is wrong."""
-    blind, ill = "it does not recognise what is not data", "its training was not healthy"
-    found = [text for text, judged in ((blind, others), (ill, training)) if judged == "no"]
+    blind = "it does not detect out-of-distribution points"
+    ill = "its training was not healthy"
+    found = [text for text, graded in ((blind, ood), (ill, training)) if graded == "no"]
     joined = ", and ".join(found)
     return f"{joined[0].upper()}{joined[1:]}." if found else ""
