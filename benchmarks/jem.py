@@ -87,7 +87,7 @@ class Images(Labelled):
         self.train_labels = torch.randint(CLASSES, (count,), generator=generator)
         self.test, self.test_labels = self.train[:0], self.train_labels[:0]
         self.validation, self.validation_labels = self.test, self.test_labels
-        self.box, self.log_scale = 1.0, 0.0
+        self.box = 1.0
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -23,11 +23,11 @@ from coldness.chains import GaussianNoise, Source
 from coldness.data import Mixture2D
 from coldness.energies import ScalarEnergy
 from coldness.guard.policy import Guard
-from coldness.guard.rescue import Rescue
 from coldness.kernels import Langevin
 from coldness.nets import MLP
 from coldness.runs.log import MetricsLog, Row
-from coldness.training import Settings, Training
+from coldness.training import Settings, build
+from coldness.training.fit import guard_of
 
 
 def _energy() -> ScalarEnergy:
@@ -72,10 +72,10 @@ def watched(
     settings: Settings, folder: tempfile.TemporaryDirectory[str]
 ) -> tuple[Iteration, Iteration]:
     """An iteration, and what the guard does of it in a hundred: looks and a snapshot."""
-    training = Training(settings)
+    training = build(settings)
     path = Path(folder.name)
     (path / "checkpoints").mkdir()
-    metrics, rescue = MetricsLog(path / "metrics.csv"), Rescue(training, path)
+    metrics, rescue = MetricsLog(path / "metrics.csv"), guard_of(training, path)
     every = settings.guard.every
     last: list[Row] = []
 
@@ -84,7 +84,7 @@ def watched(
         assert folder.name  # which is there for as long as this is
         metrics.add(training.iteration, training.iterate())
         if training.iteration % every == 0:
-            last = metrics.take()
+            last = metrics.drain()
             rescue.watch.add(last)
             metrics.write(last)
             rescue.look()
@@ -94,7 +94,7 @@ def watched(
         for _ in range(100 // every):
             rescue.watch.add(last)
             rescue.watch.look()
-        rescue.take()
+        rescue.snapshot()
         return rescue
 
     return once, guard

@@ -124,3 +124,8 @@ class WarmUp(Schedule):
 def value_at(quantity: float | Schedule, t: int, n: int) -> float:
     """The number at iteration t of n, of a schedule or a constant."""
     return quantity.at(t, n) if isinstance(quantity, Schedule) else float(quantity)
+
+
+def name_or_value(quantity: float | Schedule) -> str | float:
+    """For tables: the class of a schedule, or the constant."""
+    return type(quantity).__name__ if isinstance(quantity, Schedule) else quantity

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from coldness.batching import at_most
@@ -26,12 +27,10 @@ from coldness.guard.policy import Diverged
 from coldness.machine import threads
 from coldness.model import Model
 from coldness.progress import OnBlock, Stage, silent_bar, silent_stages, stages, training_bar
-from coldness.runs.events import read_events
 from coldness.runs.folder import FolderError, RunFolder
-from coldness.runs.log import read_metrics
 from coldness.training.build import build
 from coldness.training.fit import History, Interrupted, fit
-from coldness.training.health import training_metrics
+from coldness.training.health import metrics_of, training_metrics
 from coldness.training.loop import Training
 from coldness.training.recipe import Recipe, RecipeError
 from coldness.training.result import model_of, normalise
@@ -199,12 +198,12 @@ def _metrics(
     folder: RunFolder | None, history: History | None, training: Training
 ) -> dict[str, float]:
     """Of the training."""
+    found: dict[str, float] = {}
     if folder is not None:
-        found = training_metrics(
-            read_metrics(folder.path / "metrics.csv"), read_events(folder.events)
-        )
-    else:
-        found = {} if history is None else training_metrics(history.columns, history.events)
+        found = training_metrics(folder.path)
+    elif history is not None:
+        columns = {name: np.array(values) for name, values in history.columns.items()}
+        found = metrics_of(columns, history.events)
     more = {"seconds": round(training.seconds, 3), "iterations": float(training.iteration)}
     return {**{name: float(value) for name, value in found.items()}, **more}
 

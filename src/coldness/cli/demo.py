@@ -11,10 +11,11 @@ from pathlib import Path
 from jsonargparse import ArgumentParser
 
 from coldness.cli.console import console, output, show_log_lines
-from coldness.cli.train import train
+from coldness.cli.train import train_and_judge
 from coldness.report import write_report
 from coldness.runs.folder import FolderError, RunFolder
-from coldness.training.recipe import find, resolve
+from coldness.trainer import command_of
+from coldness.training.recipe import Recipe
 
 
 def parser() -> ArgumentParser:
@@ -36,10 +37,14 @@ def main(words: list[str]) -> int:
         raise FolderError(f"{page} is there already and of no demo; nothing was written")
     show_log_lines()
     for beta, folder in folders.items():
-        overrides = ["--contrast.beta", beta, "--iterations", str(given.iterations)]
-        resolved, _ = resolve(find("mixture2d"), overrides)
-        words = ["mixture2d", *overrides, "--out", str(folder.path)]
-        train(resolved, folder.path, "mixture2d", words, overwrite=folder.holds_run())
+        recipe = Recipe.read(
+            "mixture2d", {"contrast.beta": float(beta), "iterations": given.iterations}
+        )
+        words = ["train", "mixture2d", "--contrast.beta", beta]
+        words += ["--iterations", str(given.iterations), "--out", str(folder.path)]
+        train_and_judge(
+            recipe, folder.path, command_of(words), overwrite=folder.holds_run()
+        )
         console.print()
     write_report([folder.path for folder in folders.values()], page)
     output.print(f"Both models side by side: {page.resolve()}")

@@ -1,58 +1,70 @@
-"""coldness evaluate RUN: judge a trained model, and write metrics.json and the report again.
+"""Judges a trained model again, and writes metrics.json and the report.
 
-Prints what the model can be trusted with, and the log-likelihood of test points as a bracket
-from annealed importance sampling; where that is loose it says so, and --ais-levels tightens it.
+    coldness evaluate runs/mixture2d-0 --trust
+    coldness evaluate runs/mine --ais-levels 2000
+    coldness evaluate runs/mine --data test.npy --ood other.csv
+
+Prints what the model can be trusted with, and the log-likelihood of test points as a bracket from
+annealed importance sampling; where that is loose it says so, and --ais-levels tightens it.
 
 --trust prints a table instead: does it generate from noise, do long chains keep the quality, is
-its density right, does it detect out-of-distribution points, was training healthy. If
-metrics.json has all that, and no other option asks for a new evaluation, it is printed from there
-at once and nothing is written; else the model is evaluated first.
+its density right, does it detect out-of-distribution points, was training healthy. If metrics.json
+has all that, and no other option asks for a new evaluation, it is printed from there at once and
+nothing is written; otherwise the model is evaluated first.
 
---ood FILE... tells data from your own points too: .npy, .npz, .csv or .txt, one point a row in the
-data's units, by the file's name in the table; for images, folders, .npz files and names, such as
-svhn, brought to the size of the data. They count in the answer; the next evaluation without --ood
-forgets them.
+The model is compared with the data of its recipe. Where that is gone, or you want another test
+set, --data FILE names test points in the data's units (.npy, .npz, .csv or .txt; for images a
+folder or an .npz file).
+
+--ood FILE... names out-of-distribution points of your own: files as for --data, one point per row,
+by the file's name in the table; for images, folders, .npz files and names, such as svhn, resized to
+the data. They count in the answer; the next evaluation without --ood forgets them.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jsonargparse import ArgumentParser, Namespace
-
-from coldness.chains import Bank
-from coldness.cli.console import output, stages
-from coldness.cli.tables import as_data, trust_table
-from coldness.cli.train import print_verdict
-from coldness.cli.words import allow_imports_option
-from coldness.evaluation import evaluate
-from coldness.evaluation.bank_checks import bank_metrics
+from coldness.cli.console import output
+from coldness.cli.options import NAME_A_RUN, CommandParser, allow_imports_option
+from coldness.cli.tables import as_data, print_verdict, trust_table
+from coldness.data import Data, test_data
+from coldness.data.image_files import read_images
+from coldness.data.points import read_points
+from coldness.evaluation.bank_checks import Banks, banks_of
 from coldness.evaluation.ood import read_sets
-from coldness.training.health import training_metrics
-from coldness.likelihood.ais import AIS
-from coldness.metrics import set_names
-from coldness.report import write_report
 from coldness.files import BadFile, load_checkpoint
+from coldness.likelihood.ais import AIS
+from coldness.machine import threads
+from coldness.metrics import set_names
+from coldness.model import Model
+from coldness.progress import stages
+from coldness.report import write_report
 from coldness.runs.folder import FolderError, RunFolder, as_json
-from coldness.training.settings import Settings
-from coldness.trust import verdict_on
+from coldness.training.health import training_metrics
+from coldness.training.recipe import Recipe, RecipeError
+from coldness.training.settings import Evaluation, Settings
+from coldness.trust.judgement import judge
+from coldness.trust.verdict import verdict_on
 
-CHANGES = ("samples", "long_steps", "ais_levels", "ais_chains", "ood")
+CHANGES = ("data", "samples", "long_steps", "ais_levels", "ais_chains", "ood")
 """Options that ask for a new evaluation."""
 
 
-def parser() -> ArgumentParser:
-    parser = ArgumentParser(prog="coldness evaluate", description=__doc__, exit_on_error=False)
-    parser.add_argument("run", help="folder of a trained run")
+def parser() -> CommandParser:
+    parser = CommandParser("evaluate", __doc__, "RUN [--trust] [--data FILE]", NAME_A_RUN)
+    parser.add_argument("run", nargs="?", metavar="RUN", help="folder of a trained run")
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object and nothing else"
     )
-    parser.add_argument("--trust", action="store_true", help="print five plain answers as a table")
+    parser.add_argument("--trust", action="store_true", help="print the five answers as a table")
+    parser.add_argument("--data", default=None, metavar="FILE", help="test points to judge by")
     parser.add_argument(
-        "--ood", nargs="+", type=str, default=None, metavar="FILE", help="points that are not data"
+        "--ood", nargs="+", default=None, metavar="FILE", help="out-of-distribution points"
     )
     parser.add_argument("--samples", type=int, default=None, help="number of chains")
     parser.add_argument("--long-steps", type=int, default=None, help="length of long-run chains")
@@ -65,29 +77,26 @@ def parser() -> ArgumentParser:
 
 
 def main(words: list[str]) -> int:
-    given = parser().parse_args(words or ["--help"])
+    given = parser().read(words)
     folder = RunFolder(Path(given.run))
     if not folder.holds_run():
         raise FolderError(f"{folder.path} holds no run of coldness")
-    wanted = any(given[name] is not None for name in CHANGES)
+    wanted = any(getattr(given, name) is not None for name in CHANGES)
     metrics = {} if wanted or not given.trust else _measured(folder)
     printed_only = bool(metrics)
     if not printed_only:
         metrics = _evaluate(folder, given)
+    verdict = verdict_on(metrics)
+    if given.json:
+        output.print_json(json.dumps(as_data(verdict) if given.trust else as_json(metrics)))
+        return 0
     if given.trust:
-        verdict = verdict_on(metrics)
-        if given.json:
-            output.print_json(json.dumps(as_data(verdict)))
-            return 0
         output.print(trust_table(verdict), soft_wrap=False)
         output.print(f"[bold]{verdict.summary}[/]")
-    elif given.json:
-        output.print_json(json.dumps(as_json(metrics)))
-        return 0
     else:
-        print_verdict(metrics)
+        print_verdict(verdict, metrics)
     if not printed_only:
-        output.print(f"report: {folder.report}")
+        output.print(f"report: {folder.report}", markup=False)
     return 0
 
 
@@ -100,50 +109,68 @@ def _measured(folder: RunFolder) -> dict[str, Any]:
     return {**metrics, **training_metrics(folder.path)} if set_names(metrics) else {}
 
 
-def _evaluate(folder: RunFolder, given: Namespace) -> dict[str, Any]:
+def _evaluate(folder: RunFolder, given: argparse.Namespace) -> dict[str, Any]:
     """Judges the model anew, and writes what came of it."""
-    settings = folder.load(given.allow_imports)
-    _change(settings, given)
-    others = read_sets(given.ood or (), settings.data)
-    of_training = training_metrics(folder.path)
-    settings.use_threads()
-    with stages("evaluate") as stage:
-        banks = _banks(folder, settings)
-        metrics, arrays = evaluate(settings, stage, others, banks)
-        metrics |= {**of_training, **(bank_metrics(settings, banks) if banks else {})}
-        try:
-            before = folder.metrics()
-            metrics.update({k: before[k] for k in ("seconds", "iterations") if k in before})
-        except BadFile:
-            metrics["iterations"] = settings.iterations
-        folder.save_evaluation(metrics, arrays)
+    model = folder.load(given.allow_imports)
+    data, settings = _data(folder, model, given)
+    how = _how(settings, given)
+    if given.ais_levels is not None or given.ais_chains is not None:
+        model.z = None
+    others = read_sets(given.ood or (), data)
+    of_training = {**model.training, **training_metrics(folder.path)}
+    count = 1 if settings is None else settings.threads
+    with stages("evaluate") as stage, threads(count):
+        judgement = judge(
+            model, data, seed=how.seed, evaluation=how, others=others,
+            banks=_banks(folder, settings), training=of_training, on_stage=stage,
+        )  # fmt: skip
+        folder.save_evaluation(judgement.metrics, judgement.arrays)
+        folder.save_model(model)
         stage("report")
         write_report([folder.path], folder.report)
-    return metrics
+    return judgement.metrics
 
 
-def _banks(folder: RunFolder, settings: Settings) -> list[dict[str, Any]]:
-    """States of persistent chains, which are in the checkpoint as long as that is kept."""
-    if not any(isinstance(source.start, Bank) for source in settings.sources):
-        return []
+def _data(
+    folder: RunFolder, model: Model, given: argparse.Namespace
+) -> tuple[Data, Settings | None]:
+    """What the model is judged by, and the run's parts where its own data is there."""
+    if given.data is not None:
+        domain = model.domain
+        if domain.is_images:
+            size = domain.shape[1] if domain.shape[1] == domain.shape[2] else None
+            x: Any = read_images(given.data, size)
+        else:
+            x = read_points(given.data)
+        return test_data(x, domain), None
+    try:
+        settings = Recipe.read(folder.config, allow_imports=given.allow_imports).parts()
+    except RecipeError as error:
+        raise RecipeError(
+            f"{error}; evaluating needs the data of the run, or --data FILE with test points"
+        ) from error
+    return settings.data, settings
+
+
+def _banks(folder: RunFolder, settings: Settings | None) -> Banks:
+    """Persistent chains, which are in the checkpoint as long as that is kept."""
+    if settings is None or not any(source.start.has_state for source in settings.sources):
+        return {}
     if not folder.checkpoint.is_file():
-        return []
-    sources: list[dict[str, Any]] = load_checkpoint(folder.checkpoint)["sources"]
-    return sources
+        return {}
+    return banks_of(settings.sources, load_checkpoint(folder.checkpoint)["sources"])
 
 
-def _change(settings: Settings, given: Namespace) -> None:
+def _how(settings: Settings | None, given: argparse.Namespace) -> Evaluation:
     """What options ask of the evaluation."""
-    how = settings.evaluation
+    how = Evaluation() if settings is None else settings.evaluation
     if given.samples is not None:
-        how.samples = given.samples
+        how = replace(how, samples=given.samples)
     if given.long_steps is not None:
-        how.long_steps = given.long_steps
+        how = replace(how, long_steps=given.long_steps)
     if given.ais_levels is not None or given.ais_chains is not None:
         ais = how.ais or AIS()
-        how.ais = replace(
-            ais,
-            levels=ais.levels if given.ais_levels is None else given.ais_levels,
-            chains=ais.chains if given.ais_chains is None else given.ais_chains,
-        )
-    how.__post_init__()
+        levels = ais.levels if given.ais_levels is None else given.ais_levels
+        chains = ais.chains if given.ais_chains is None else given.ais_chains
+        how = replace(how, ais=replace(ais, levels=levels, chains=chains))
+    return how

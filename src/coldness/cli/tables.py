@@ -8,10 +8,12 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from coldness.cli.console import console
 from coldness.metrics import COMPARED, QUESTIONS, metric
 from coldness.trust import Answer, Verdict
 from coldness.trust.answers import number
 from coldness.trust.comparison import best, main_metrics
+from coldness.trust.density_answer import likelihood_line
 
 COLOURS = {"yes": "green", "partly": "yellow", "no": "red", "not measured": "dim"}
 
@@ -86,3 +88,12 @@ def _cell(value: float | None, is_best: bool) -> str:
     if value is None:
         return "[dim]-[/]"
     return f"[bold]{number(value)} *[/]" if is_best else number(value)
+
+
+def print_verdict(verdict: Verdict, metrics: Mapping[str, float]) -> None:
+    """The verdict of the report, in the terminal."""
+    console.print(f"[bold]{escape(verdict.summary)}[/]")
+    for answer in verdict.answers.values():
+        measured = escape(answer.measured)
+        console.print(f"  {answer.question:<42} [bold]{answer.grade}[/]  {measured}")
+    console.print(f"  {'log-likelihood of test points':<42} {likelihood_line(metrics)}")

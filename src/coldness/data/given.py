@@ -30,10 +30,50 @@ def as_data(given: Any, options: Mapping[str, Any] | None = None) -> Data:
     """
     if isinstance(given, Data):
         return given
-    x = given.detach().cpu().numpy() if isinstance(given, torch.Tensor) else np.asarray(given)
+    x = _tensor(given).numpy()
     if x.ndim in (1, 2):
         return Points.of(x, **(options or {}))
     return ImageData(pictures_of(x), **(options or {}))
+
+
+def test_data(given: Any, domain: Domain) -> Data:
+    """Data that a model is judged by, in the units of its domain.
+
+    Args:
+        given: `Data`, or points (N, ...) in the data's own units, of which none was trained on.
+        domain: of the model.
+    """
+    if not isinstance(given, Data):
+        x = _tensor(given).double()
+        x = domain.check(x[:, None] if x.dim() == 1 else x)
+        if not bool(x.isfinite().all()):
+            raise ValueError("test points must be finite numbers")
+        return TestPoints(domain.units.into_model(x), domain)
+    if given.shape != domain.shape:
+        raise ValueError(f"the data has examples {given.shape}, the model takes {domain.shape}")
+    if given.domain.units == domain.units:
+        return given
+    if given.finite is None:
+        raise ValueError("the data has other units than the model was trained on")
+    own = torch.cat([given.original(given.finite.train), given.original(given.finite.test)])
+    return TestPoints(domain.units.into_model(own), domain)
+
+
+def domain_of(given: Any) -> Domain:
+    """The domain of data, or of an array in plain units."""
+    if isinstance(given, Data):
+        return given.domain
+    x = _tensor(given)
+    return Domain((1,) if x.dim() == 1 else tuple(x.shape[1:]))
+
+
+def _tensor(given: Any) -> Tensor:
+    if isinstance(given, Tensor):
+        return given.detach().cpu()
+    array = np.asarray(given)
+    if not np.issubdtype(array.dtype, np.number):
+        raise ValueError(f"data must be numbers, got {array.dtype}")
+    return torch.from_numpy(np.ascontiguousarray(array))
 
 
 class TestPoints(HeldOut):

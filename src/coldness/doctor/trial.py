@@ -34,7 +34,7 @@ from torch import Tensor
 from coldness.doctor.curvature import gradient
 from coldness.doctor.steps import langevin_steps
 from coldness.schedules import value_at
-from coldness.training import Training
+from coldness.training import Training, build
 from coldness.training.settings import Settings
 
 resource: ModuleType | None
@@ -78,7 +78,7 @@ def fresh_training(settings: Settings) -> Training:
     """A copy of the run at its beginning, at the highest learning rate of its schedule."""
     n = settings.iterations
     peak = max(value_at(settings.learning_rate, t, n) for t in range(0, n, max(1, n // 1000)))
-    return Training(replace(deepcopy(settings), compile="never", learning_rate=peak))
+    return build(replace(deepcopy(settings), compile="never", learning_rate=peak))
 
 
 def run_trial(training: Training, probes: list[Tensor], iterations: int = ITERATIONS) -> Trial:

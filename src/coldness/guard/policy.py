@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from coldness.guard.remedies import Remedy, default_ladder
 
@@ -72,10 +72,12 @@ class Diverged(RuntimeError):
         iteration: where it was seen.
         seen: what.
         metrics: all that was logged there.
-        kept: iteration of the last good model, which the run ends with; null for none.
+        kept: iteration of the last good model, which the run ends with; None for none.
     """
 
     exit_code = 3
+    model: Any = None
+    """The last good model, where `coldness.train` raises this."""
 
     def __init__(
         self, iteration: int, seen: str, metrics: Mapping[str, float], kept: int | None = None

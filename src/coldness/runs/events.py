@@ -78,6 +78,10 @@ class EventLog:
     def last(self) -> Line | None:
         return self.events[-1] if self.events else None
 
+    def parsed(self) -> list[Event]:
+        """All so far."""
+        return [_event(line) for line in self.events]
+
     def add(self, event: Line) -> None:
         """Appends it, and logs its text."""
         if self.path is not None:

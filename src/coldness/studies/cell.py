@@ -11,25 +11,28 @@ import json
 import math
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from coldness.evaluation import evaluate
+from coldness.evaluation.bank_checks import banks_of
 from coldness.evaluation.ood import read_sets
-from coldness.training.health import training_metrics
-from coldness.guard.policy import Diverged
+from coldness.files import write_atomically
+from coldness.machine import threads
 from coldness.metrics import STUDIED
+from coldness.progress import OnBlock, Stage
 from coldness.runs.events import read_lines
-from coldness.files import load_checkpoint, write_atomically
 from coldness.runs.folder import FolderError, RunFolder
-from coldness.schedules import Schedule
+from coldness.schedules import name_or_value
 from coldness.studies.study import Cell
-from coldness.training import Training, fit
-from coldness.training.recipe import Resolved, find, resolve
+from coldness.trainer import Outcome, carry_out
+from coldness.training.recipe import Recipe
 from coldness.training.settings import Settings
+from coldness.trust.judgement import judge
 
 Row = dict[str, Any]
+Progress = Callable[[float, str], None]
 
 QUICK = 10
 """What iterations are divided by for a quick look."""
@@ -37,13 +40,12 @@ QUICK = 10
 
 def quick(cell: Cell) -> Cell:
     """The same with a tenth of the iterations."""
-    iterations = read_cell(cell).settings.iterations
-    return cell.with_options(iterations=max(1, iterations // QUICK))
+    return cell.with_options(iterations=max(1, read_cell(cell).iterations // QUICK))
 
 
-def read_cell(cell: Cell) -> Resolved:
-    """The settings of a run."""
-    return resolve(find(cell.recipe), cell.overrides)[0]
+def read_cell(cell: Cell) -> Recipe:
+    """The recipe of a run."""
+    return Recipe.read(cell.recipe, cell.options)
 
 
 def command(cell: Cell) -> str:
@@ -70,67 +72,75 @@ def finished_row(cell: Cell, folder: Path) -> Row | None:
 def run_cell(
     cell: Cell,
     folder: Path,
-    on_progress: Callable[[float, str], None] = lambda share, figures: None,
+    on_progress: Progress = lambda share, metrics: None,
 ) -> Row:
     """Trains and judges one run in folder/NAME, from its last checkpoint on; gives its row.
 
     Args:
         cell: the run.
         folder: of the study's runs.
-        on_progress: called with the share of the run that is done, and figures to show.
+        on_progress: called with the fraction of the run that is done, and metrics to show.
     """
     run = RunFolder(folder / cell.name)
     done = finished_row(cell, folder)
     if done is not None:
         return done
-    resolved = read_cell(cell)
+    begin = time.perf_counter()
+
+    @contextmanager
+    def bar(iterations: int, start: int) -> Iterator[OnBlock]:
+        yield lambda t, row: on_progress(t / iterations, f"d {row['d']:+.3g}")
+
+    @contextmanager
+    def stage(name: str) -> Iterator[Stage]:
+        yield lambda text: on_progress(1.0, text)
+
+    outcome = carry_out(
+        read_cell(cell),
+        out=run.path,
+        resume=run.holds_run(),
+        command=command(cell),
+        # Refused now, and not after training.
+        on_ready=lambda s: (read_sets(s.evaluation.ood, s.data), None)[1],
+        bar=bar,
+        stage=stage,
+    )
     with run.locked():
-        run.save_config(resolved.text, cell.recipe, command(cell))
-        row = _train(cell, run, resolved.settings, on_progress)
+        row = _row(cell, run, outcome, on_progress)
+        row["seconds"] = round(time.perf_counter() - begin, 3)
         text = json.dumps(row, allow_nan=False)
         write_atomically(run.path / "row.json", lambda file: file.write(text.encode()))
     return row
 
 
-def _train(
-    cell: Cell, run: RunFolder, settings: Settings, on_progress: Callable[[float, str], None]
-) -> Row:
-    row: Row = {"block": cell.block, "recipe": cell.recipe, **_settings_of(settings)}
+def _row(cell: Cell, run: RunFolder, outcome: Outcome, on_progress: Progress) -> Row:
+    """What the run came to."""
+    s, diverged = outcome.settings, outcome.diverged
+    row: Row = {"block": cell.block, "recipe": cell.recipe, **_settings_of(s)}
     row |= {**cell.levels, "seed": cell.seed, **dict.fromkeys(STUDIED)}
-    row |= {"seconds": 0.0, "seconds_per_iteration": None, "diverged_at": None, "run": cell.name}
-    row |= {"detected_at": None, "rollbacks": 0, "actions": ""}
-    read_sets(settings.evaluation.ood, settings.data)  # refused now, and not after training
-    training = Training(settings)
-    if run.checkpoint.exists():
-        training.load_state_dict(load_checkpoint(run.checkpoint))
-    begin = time.perf_counter() - training.seconds
-    n = settings.iterations
-    try:
-        fit(training, run.path, on_block=lambda t, f: on_progress(t / n, f"d {f['d']:+.3g}"))
-    except Diverged as diverged:
-        row["diverged_at"] = diverged.iteration
-    row |= _guard_of(run)
-    if row["diverged_at"] is None or settings.guard.policy != "warn":
-        row["seconds_per_iteration"] = round(training.seconds / n, 6)
-        run.save_model(training.weights())
-        settings.load_model_state(training.weights())
-        banks = [source.state_dict() for source in settings.sources]
-        figures, arrays = evaluate(settings, lambda stage: on_progress(1.0, stage), banks=banks)
-        figures |= training_metrics(run.path)
-        bad = [name for name, value in figures.items() if not math.isfinite(value)]
-        row |= {name: figures.get(name) for name in STUDIED if name not in bad}
-        if "kl" in bad:
-            row["diverged_at"] = n
-        if row["kl"] is not None:
-            row["kl_per_dimension"] = row["kl"] / row["dimension"]
-        if bad:
-            row["not_finite"] = ", ".join(bad)
-        else:
-            run.save_evaluation({**figures, "iterations": n}, arrays)
+    row |= {"seconds": 0.0, "seconds_per_iteration": None, "run": cell.name}
+    row |= {"diverged_at": None if diverged is None else diverged.iteration, **_guard_of(run)}
+    if diverged is not None and s.guard.policy == "warn":
+        reached = outcome.model.training
+        return row | {name: value for name, value in reached.items() if name.endswith("_best")}
+    row["seconds_per_iteration"] = round(outcome.seconds / s.iterations, 6)
+    banks = banks_of(s.sources, [source.state_dict() for source in s.sources])
+    with threads(s.threads):
+        judgement = judge(
+            outcome.model, s.data, seed=s.evaluation.seed, evaluation=s.evaluation, banks=banks,
+            on_stage=lambda stage: on_progress(1.0, stage),
+        )  # fmt: skip
+    metrics = judgement.metrics
+    bad = [name for name, value in metrics.items() if not math.isfinite(value)]
+    row |= {name: metrics.get(name) for name in STUDIED if name not in bad}
+    if "kl" in bad:
+        row["diverged_at"] = s.iterations
+    if row["kl"] is not None:
+        row["kl_per_dimension"] = row["kl"] / row["dimension"]
+    if bad:
+        row["not_finite"] = ", ".join(bad)
     else:
-        reached = training_metrics(run.path)
-        row |= {name: value for name, value in reached.items() if name.endswith("_best")}
-    row["seconds"] = round(time.perf_counter() - begin, 3)
+        run.save_evaluation(metrics, judgement.arrays)
     return row
 
 
@@ -151,8 +161,8 @@ def _settings_of(settings: Settings) -> Row:
     beta, source = settings.contrast.beta, settings.sources[0]
     return {
         "data": type(settings.data).__name__.lower(),
-        "dimension": math.prod(settings.data.shape),
-        "beta": type(beta).__name__ if isinstance(beta, Schedule) else beta,
+        "dimension": settings.data.domain.dimensions,
+        "beta": name_or_value(beta),
         "variant": settings.contrast.variant,
         "steps": source.steps,
         "negatives": sum(s.chains_for(settings.batch_size) for s in settings.sources),

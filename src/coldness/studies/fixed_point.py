@@ -25,7 +25,6 @@ from coldness.energies import Energy
 from coldness.kernels import run
 from coldness.seeds import generators
 from coldness.studies.number import Number, number
-from coldness.training import Settings
 
 CHAINS = 20_000
 SIDE = 60
@@ -37,10 +36,11 @@ SLOPE_TOLERANCE = 0.3
 """Of the relation that holds exactly where training has converged; ours has nearly."""
 
 
-def fixed_point(row: Mapping[str, Any], settings: Settings) -> Iterator[Number]:
+def fixed_point(
+    row: Mapping[str, Any], energy: Energy, source: Source, data: KnownDensity
+) -> Iterator[Number]:
     """Appendix I: the model's error, against that of the sampler, where the data is."""
-    data, energy, source, beta = settings.data, settings.energy, settings.sources[0], row["beta"]
-    assert isinstance(data, KnownDensity)
+    beta = row["beta"]
     side = torch.linspace(-data.box, data.box, SIDE)
     x = torch.cartesian_prod(side, side)
     log_data = data.log_prob(x)

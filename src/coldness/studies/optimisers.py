@@ -87,8 +87,8 @@ def _text(change: tuple[float, float], after: int) -> str:
 
 def _kl(training: Training) -> float:
     data, how = training.settings.data, training.settings.evaluation
-    assert isinstance(data, KnownDensity)
-    return compare_on_grid(training.energy, data, how.grid, how.widening)[0]["kl"]
+    assert data.known is not None
+    return compare_on_grid(training.energy, data.known, how.grid, how.widening)[0]["kl"]
 
 
 def take_negatives_away(training: Training) -> None:

@@ -12,6 +12,7 @@ from coldness.studies.identities import identities
 from coldness.studies.number import Number
 from coldness.studies.optimisers import optimisers
 from coldness.studies.rescues import guard_numbers, guard_rows
+from coldness.training.recipe import Recipe
 
 
 def theory(
@@ -23,9 +24,16 @@ def theory(
     for row in rows:
         if row["diverged_at"] is None:
             stage(f"fixed point of {row['run']}")
-            numbers += fixed_point(row, RunFolder(runs / row["run"]).load())
+            numbers += _fixed_point(row, RunFolder(runs / row["run"]))
     stage("optimisers without good negatives")
     return [*numbers, *optimisers(quick)]
+
+
+def _fixed_point(row: Mapping[str, Any], run: RunFolder) -> list[Number]:
+    model, data = run.load(), Recipe.read(run.config).parts().data.known
+    assert data is not None
+    assert model.sampler is not None
+    return list(fixed_point(row, model.energy, model.sampler, data))
 
 
 NUMBERS: dict[str, Callable[..., list[Number]]] = {"theory": theory, "guard": guard_numbers}

@@ -1,8 +1,8 @@
-"""Training: settings, the loop, checkpoints and the guard."""
+"""Training: recipes, construction, the iteration, and the loop around it."""
 
-from coldness.guard.policy import Diverged, Guard
+from coldness.training.build import build
 from coldness.training.fit import Interrupted, fit
 from coldness.training.loop import Training
 from coldness.training.settings import Evaluation, Settings
 
-__all__ = ["Diverged", "Evaluation", "Guard", "Interrupted", "Settings", "Training", "fit"]
+__all__ = ["Evaluation", "Interrupted", "Settings", "Training", "build", "fit"]

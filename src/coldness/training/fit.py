@@ -30,6 +30,8 @@ class Interrupted(RuntimeError):
     """The user asked a run to stop."""
 
     exit_code = 130
+    model: Any = None
+    """The model so far, where `coldness.train` raises this."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def fit(
             raise
         finally:
             metrics.close()
-    return History(metrics.columns(), rescue.events.events) if folder is None else None
+    return History(metrics.columns(), rescue.events.parsed()) if folder is None else None
 
 
 @contextmanager

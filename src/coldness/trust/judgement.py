@@ -10,13 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from coldness.chains import Source
-from coldness.data import Data, TestPoints
-from coldness.domain import Domain
+from coldness.data import Data, domain_of, test_data
 from coldness.energies import Energy
 from coldness.evaluation import evaluate
 from coldness.evaluation.bank_checks import Banks
@@ -25,6 +23,9 @@ from coldness.progress import Stage
 from coldness.training.settings import Evaluation
 from coldness.trust.answers import Answer
 from coldness.trust.verdict import Topic, Verdict, verdict_on
+
+EXAMPLES_FOR_SCALE = 1000
+"""Whose moments are taken where samples start like data."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,10 @@ def judge(
         training: metrics of its training; None for those that the model carries.
         on_stage: called with the name of each stage, for a progress display.
     """
-    judged = model if isinstance(model, Model) else _bare(model, data)
+    judged = model if isinstance(model, Model) else Model(model, domain_of(data))
+    points = test_data(data, judged.domain)
     if sampler is not None:
-        judged = replace(judged, sampler=_settled(sampler, judged, data))
-    points = _as_test_data(data, judged.domain)
+        judged = replace(judged, sampler=_settled(sampler, judged, points))
     how = replace(evaluation or Evaluation(), seed=seed)
     metrics, arrays = evaluate(judged, points, how, on_stage, others, banks)
     if isinstance(model, Model) and model.z is None:
@@ -95,40 +96,10 @@ def judge(
     return Judgement(metrics, verdict_on(metrics), arrays)
 
 
-def _bare(energy: Energy, data: Any) -> Model:
-    """An energy without anything else, for examples of the shape of the data."""
-    if isinstance(data, Data):
-        return Model(energy, data.domain)
-    return Model(energy, Domain(tuple(_tensor(data).shape[1:])))
-
-
-def _settled(sampler: Source, model: Model, data: Any) -> Source:
+def _settled(sampler: Source, model: Model, data: Data) -> Source:
     """The sampler without need of data."""
-    points = _as_test_data(data, model.domain)
-    x = points.sample(1000, torch.Generator().manual_seed(0)).to(model.device)
+    x = data.sample(EXAMPLES_FOR_SCALE, torch.Generator().manual_seed(0)).to(model.device)
     scale = sampler.step_scale
     if not isinstance(scale, (int, float)):
         raise ValueError("the step_scale of a sampler must be a number, not a schedule")
     return sampler.sampler(x, model.energy.coordinates, float(scale))
-
-
-def _as_test_data(data: Any, domain: Domain) -> Data:
-    """Data in the units of the model."""
-    if not isinstance(data, Data):
-        x = domain.check(_tensor(data).double())
-        if not bool(x.isfinite().all()):
-            raise ValueError("test points must be finite numbers")
-        return TestPoints(domain.units.into_model(x), domain)
-    if data.shape != domain.shape:
-        raise ValueError(f"the data has examples {data.shape}, the model takes {domain.shape}")
-    if data.domain.units == domain.units:
-        return data
-    if data.finite is None:
-        raise ValueError("the data has other units than the model was trained on")
-    own = torch.cat([data.original(data.finite.train), data.original(data.finite.test)])
-    return TestPoints(domain.units.into_model(own), domain)
-
-
-def _tensor(data: Any) -> Tensor:
-    x = data if isinstance(data, Tensor) else torch.from_numpy(np.asarray(data))
-    return x[:, None] if x.dim() == 1 else x
