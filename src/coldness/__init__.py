@@ -14,7 +14,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.7.0"
+from coldness.version import VERSION
+
+__version__ = VERSION
 
 if TYPE_CHECKING:
     from coldness.guard.policy import Diverged as Diverged

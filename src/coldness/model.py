@@ -31,7 +31,7 @@ import yaml
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-import coldness
+
 from coldness.batching import at_most, at_once, parts
 from coldness.chains import Source
 from coldness.configuration import ConfigurationError, construct, describe
@@ -44,6 +44,7 @@ from coldness.likelihood.ais import ENDS, LogZ
 from coldness.likelihood.potential import potential
 from coldness.precision import Precision, autocast
 from coldness.seeds import generators
+from coldness.version import VERSION
 
 MARK = "# a model of coldness"
 CARD, WEIGHTS = "model.yaml", "weights.safetensors"
@@ -289,7 +290,7 @@ class Model:
         sampler = None if self.sampler is None else describe(self.sampler)["init_args"]
         z = None if self.z is None else {name: getattr(self.z, name) for name in LOG_Z}
         return {
-            "version": coldness.__version__,
+            "version": VERSION,
             "energy": describe(self.energy),
             "coordinates": self.energy.coordinates.kind,
             "shape": list(self.domain.shape),

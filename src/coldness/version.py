@@ -1,0 +1,3 @@
+"""The version of coldness."""
+
+VERSION = "0.7.0"
