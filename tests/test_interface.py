@@ -88,13 +88,11 @@ def test_a_folder_and_memory_give_the_same_model(
     in_memory = coldness.train("points", data=torch.from_numpy(array), overrides=QUICK)
     np.testing.assert_array_equal(in_memory.potential(array), model.potential(array))
     np.testing.assert_array_equal(in_memory.sample(5, seed=0), model.sample(5, seed=0))
-    assert in_memory.log_z == model.log_z or (
-        in_memory.log_z is not None
-        and model.log_z is not None
-        and in_memory.log_z.estimate == model.log_z.estimate
-    )
-    same = {k: v for k, v in model.training.items() if k != "seconds"}
-    assert {k: v for k, v in in_memory.training.items() if k != "seconds"} == same
+    assert in_memory.log_z == model.log_z
+    # metrics.csv has seven digits.
+    logged = {k: v for k, v in model.training.items() if k != "seconds"}
+    kept = {k: v for k, v in in_memory.training.items() if k != "seconds"}
+    assert kept == pytest.approx(logged, rel=1e-4)
 
 
 @pytest.mark.usefixtures("quiet")
@@ -144,14 +142,14 @@ def test_log_prob_is_minus_potential_minus_log_z(
     np.testing.assert_array_equal(model.log_prob(array), -model.potential(array) - z.estimate)
 
 
-def test_log_prob_is_a_density_in_the_units_of_the_data(tmp_path: Path) -> None:
+def test_log_prob_is_a_density_in_the_units_of_the_data() -> None:
     """Its integral over a plane in own units is 1, whatever these are."""
     rng = np.random.default_rng(0)
     x = rng.normal([1000.0, 0.5], [50.0, 0.01], (500, 2))
-    overrides = {**QUICK, "iterations": 300, "evaluation.ais.chains": 400}
-    model = coldness.train(
-        "points", data=x, overrides={**overrides, "evaluation.ais.levels": 200}
-    )
+    ais = {"evaluation.ais.chains": 400, "evaluation.ais.levels": 200}
+    soft = {"energy.reference_std": 1.0, "temperature.noise": 1.0}
+    # A Gaussian reference makes the density integrable, however little it was trained.
+    model = coldness.train("points", data=x, overrides={**QUICK, **ais, **soft})
     assert model.log_z is not None
     assert model.log_z.tight
     sides = [np.linspace(m - 8 * s, m + 8 * s, 300) for m, s in ((1000, 50), (0.5, 0.01))]
@@ -163,14 +161,13 @@ def test_log_prob_is_a_density_in_the_units_of_the_data(tmp_path: Path) -> None:
 
 def test_the_score_is_the_gradient_of_log_p(model: coldness.Model) -> None:
     x = model.sample(4, seed=0).astype(np.float64)
-    double = coldness.load_copy(model) if hasattr(coldness, "load_copy") else model
-    slope = double.score(x)
+    slope = model.score(x)
     assert slope.shape == x.shape
     step = 1e-2 * np.array([20.0, 0.5, 0.001])
     for k in range(3):
         h = np.zeros(3)
         h[k] = step[k]
-        numeric = -(double.potential(x + h) - double.potential(x - h)) / (2 * step[k])
+        numeric = -(model.potential(x + h) - model.potential(x - h)) / (2 * step[k])
         assert np.allclose(slope[:, k] * step[k], numeric * step[k], atol=2e-2)
 
 
@@ -220,13 +217,10 @@ def test_a_model_is_saved_and_loaded_whole(
         model.save(tmp_path, overwrite=True)  # not a model, but something
 
 
-def test_a_model_moves_between_devices(
-    model: coldness.Model, array: NDArray[np.float64]
-) -> None:
+def test_a_model_moves_between_devices(run: Path) -> None:
+    model = coldness.load(run)
     assert model.to("cpu") is model
-    elsewhere = coldness.Model(model.energy, model.domain).to("meta")
-    assert elsewhere.device.type == "meta"
-    model.energy.to_empty(device="cpu")  # leaves nothing behind for other tests
+    assert model.to("meta").device.type == "meta"
 
 
 def test_the_hub_is_a_folder_away(
@@ -255,9 +249,7 @@ def test_the_hub_is_a_folder_away(
     np.testing.assert_array_equal(again.potential(array), model.potential(array))
 
 
-def test_a_judgement_of_a_model_on_test_points(
-    run: Path, array: NDArray[np.float64]
-) -> None:
+def test_a_judgement_of_a_model_on_test_points(run: Path, array: NDArray[np.float64]) -> None:
     model = coldness.load(run)
     judgement = coldness.judge(model, array, evaluation=FEW)
     assert set(judgement.answers) == {"generation", "long_chains", "density", "ood", "training"}
@@ -275,9 +267,9 @@ def test_a_judgement_of_a_model_on_test_points(
 def test_a_judgement_on_data_that_is_scaled_otherwise(array: NDArray[np.float64]) -> None:
     """Other points have other means and scales; the model's units count."""
     model = coldness.train("points", data=array, overrides=QUICK)
-    wide = Points.of(array.mean(0) + 3 * (array - array.mean(0)))
+    moved = Points.of(array + 20 * array.std(0))
     near = coldness.judge(model, Points.of(array), evaluation=FEW)
-    far = coldness.judge(model, wide, evaluation=FEW)
+    far = coldness.judge(model, moved, evaluation=FEW)
     key = "energy_distance_short"
     assert far.metrics[key] > 2 * near.metrics[key]
 

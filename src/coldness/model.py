@@ -104,13 +104,14 @@ class Model:
                 "this model has no log Z: judge it with data, coldness.judge(model, data), or call "
                 "model.estimate_log_z(data)"
             )
+        u = self.potential(x)
         if not z.tight:
             warnings.warn(
                 f"log Z is only known to lie between {z.low:.4g} and {z.high:.4g}: differences of "
                 "log p are exact, its level is not",
                 stacklevel=2,
             )
-        return -self.potential(x) - z.estimate
+        return -u - z.estimate
 
     @property
     def log_z(self) -> LogZ | None:

@@ -112,6 +112,10 @@ class AIS:
             raise ValueError("AIS needs a target between 0 and 1 and reference_std > 0")
 
 
+def _nothing() -> Tensor:
+    return torch.empty(0)
+
+
 @dataclass(frozen=True)
 class LogZ:
     """What came of it; log Z of what chains reach is between low and high where it is tight.
@@ -127,8 +131,8 @@ class LogZ:
     reverse: float
     ess_forward: float
     ess_reverse: float
-    log_w_forward: Tensor = field(default_factory=lambda: torch.empty(0), repr=False)
-    log_w_reverse: Tensor = field(default_factory=lambda: torch.empty(0), repr=False)
+    log_w_forward: Tensor = field(default_factory=_nothing, repr=False, compare=False)
+    log_w_reverse: Tensor = field(default_factory=_nothing, repr=False, compare=False)
 
     @property
     def width(self) -> float:
