@@ -225,7 +225,7 @@ def test_the_worst_set_decides(behind: float, expected: str, word: str) -> None:
     ("auroc", "expected"),
     [(ALONE_YES + 1e-6, "yes"), (0.94, "partly"), (ALONE_PARTLY + 1e-6, "partly"), (0.74, "no")],
 )
-def test_without_a_yardstick_the_answer_says_so(auroc: float, expected: str) -> None:
+def test_without_a_baseline_the_answer_says_so(auroc: float, expected: str) -> None:
     answer = verdict_on({"auroc_logp_uniform": auroc, "samples": 4000}).answers["ood"]
     assert answer.grade == expected
     assert "was not measured" in answer.text
@@ -498,7 +498,7 @@ def test_images_are_graded_by_their_kid(short: float, long: float, expected: lis
     assert few == ["partly" if grade == "yes" else grade for grade in expected]
 
 
-def test_without_yardsticks_a_kid_is_not_graded() -> None:
+def test_without_coarse_images_a_kid_is_not_graded() -> None:
     metrics = {"kid_effnet_short": 0.01, "kid_effnet_floor": 0.0}
     assert grades(metrics)[0] == "not measured"
     with_other = KID | {"kid_inception_short": 0.001, "kid_effnet_short": 5.0}

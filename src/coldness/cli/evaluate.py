@@ -52,7 +52,12 @@ def parser() -> ArgumentParser:
     )
     parser.add_argument("--trust", action="store_true", help="print five plain answers as a table")
     parser.add_argument(
-        "--ood", nargs="+", type=str, default=None, metavar="FILE", help="points that are not data"
+        "--ood",
+        nargs="+",
+        type=str,
+        default=None,
+        metavar="FILE",
+        help="out-of-distribution points",
     )
     parser.add_argument("--samples", type=int, default=None, help="number of chains")
     parser.add_argument("--long-steps", type=int, default=None, help="length of long-run chains")
