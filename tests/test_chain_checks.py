@@ -21,7 +21,7 @@ from coldness.evaluation.chain_checks import MIXING_DRAWS, TARGET, ChainChecks
 from coldness.kernels import HMC, GeometricSteps, Kernel, Langevin
 from coldness.runs.folder import RunFolder
 from coldness.training.recipe import RecipeError, find, resolve
-from coldness.trust.verdict import judge
+from coldness.trust import verdict_on
 from laws import assert_normal_law, generator, normal
 from small import settings
 

@@ -14,7 +14,7 @@ import pytest
 from coldness.cli import evaluate as evaluate_command
 from coldness.cli.main import main
 from coldness.report import figures
-from coldness.trust.comparison import best, main_figures
+from coldness.trust.comparison import best, main_metrics
 from small import QUICK
 
 EXACT = {"tv": 0.1, "energy_distance_floor": 0.001, "samples": 4000}
@@ -63,7 +63,7 @@ def test_what_is_not_finite_or_alone_is_the_best_at_nothing() -> None:
     assert best([EXACT | {"kl": math.nan}, EXACT | {"kl": 1.0}, EXACT | {"kl": 2.0}])["kl"] == [1]
     assert "kl" not in best([EXACT | {"kl": math.inf}, EXACT | {"kl": 1.0}])
     assert best([{}, {}]) == {}
-    assert math.isnan(main_figures({"auroc_logp_a": math.nan, "auroc_logp_b": 0.9})["lowest_auroc"])
+    assert math.isnan(main_metrics({"auroc_logp_a": math.nan, "auroc_logp_b": 0.9})["lowest_auroc"])
 
 
 # Commands.
@@ -108,7 +108,7 @@ def refused(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
 def test_side_by_side(runs: list[Path], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     page = tmp_path / "both.html"
     text = said(capsys, ["compare", *map(str, runs), "--out", str(page)])
-    for wanted in ("Is its density right?", "total variation", "0.001 *", "0.01 *"):
+    for wanted in ("Is its density right?", "Total variation", "0.001 *", "0.01 *"):
         assert wanted in text
     assert text.count("Was training healthy?") == 1
     assert page.read_text().count('class="summary"') == 2
@@ -120,7 +120,7 @@ def test_side_by_side_as_json(runs: list[Path], capsys: pytest.CaptureFixture[st
     assert [run["name"] for run in found["runs"]] == ["a", "b"]
     assert found["best"]["kl"] == ["b"]
     assert found["best"]["energy_distance_short"] == ["a", "b"]
-    density = [run["answers"]["density"]["answer"] for run in found["runs"]]
+    density = [run["answers"]["density"]["grade"] for run in found["runs"]]
     assert density[1] == "yes"
     assert found["runs"][0]["metrics"]["health_window"] == 120
 
@@ -158,12 +158,13 @@ def test_trust_is_printed_at_once_where_it_was_measured(
     monkeypatch.setattr(evaluate_command, "evaluate", never)
     before = {path.name: path.stat().st_mtime_ns for path in runs[1].iterdir()}
     text = said(capsys, ["evaluate", str(runs[1]), "--trust"])
-    for wanted in ("generate", "long chains", "density", "what is not", "healthy", "yes", "KL"):
+    for wanted in ("generate", "long chains", "density", "distribution", "healthy", "yes", "KL"):
         assert wanted in text
     assert {path.name: path.stat().st_mtime_ns for path in runs[1].iterdir()} == before
     found = json.loads(said(capsys, ["evaluate", str(runs[1]), "--trust", "--json"]))
-    assert list(found["answers"]) == ["samples", "chains", "density", "others", "training"]
-    assert found["answers"]["density"]["answer"] == "yes"
+    assert list(found["answers"]) == ["generation", "long_chains", "density", "ood", "training"]
+    assert list(found["answers"]["ood"]) == ["question", "grade", "measured", "text"]
+    assert found["answers"]["density"]["grade"] == "yes"
     with pytest.raises(AssertionError, match="evaluated again"):
         main(["evaluate", str(runs[1]), "--trust", "--samples=60"])
 

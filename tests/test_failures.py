@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from coldness.runs.events import read_events
+from coldness.runs.events import read_lines
 from coldness.training import Diverged, Training, fit
 from coldness.training.recipe import find, packaged, resolve
 
@@ -46,6 +46,6 @@ def test_a_failure_is_seen(name: str, tmp_path: Path) -> None:
 
     with pytest.raises((Enough, Diverged)):
         fit(training, tmp_path, on_block=stop)
-    first = read_events(tmp_path / "events.jsonl")[0]
+    first = read_lines(tmp_path / "events.jsonl")[0]
     assert first["cause"] in causes
     assert first["iteration"] < iterations

@@ -30,7 +30,7 @@ from coldness.guard.remedies import (
 )
 from coldness.guard.watch import RECENT, Alarm, Watch
 from coldness.kernels import HMC, Langevin
-from coldness.runs.events import EventLog, read_events
+from coldness.runs.events import EventLog, read_lines
 from coldness.files import load_checkpoint
 from coldness.runs.log import read_metrics
 from coldness.training import Diverged, Guard, Training, fit
@@ -275,7 +275,7 @@ LOOKS = ("--guard.every=5", "--guard.snapshot_every=10", "--iterations=60")
 
 
 def events(folder: Path) -> list[dict[str, Any]]:
-    return read_events(folder / "events.jsonl")
+    return read_lines(folder / "events.jsonl")
 
 
 def test_an_accident_is_rolled_back_and_the_run_completes(tmp_path: Path) -> None:
@@ -443,12 +443,12 @@ def test_snapshots_on_disk_are_those_in_use(tmp_path: Path) -> None:
 def test_events_of_a_run_that_was_cut_off_are_dropped(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text('{"iteration": 1}\n{"iteration": 2}\n{"iter')
-    assert read_events(path) == [{"iteration": 1}, {"iteration": 2}]
+    assert read_lines(path) == [{"iteration": 1}, {"iteration": 2}]
     assert EventLog(path, keep=1).count == 1
-    assert read_events(path) == [{"iteration": 1}]
+    assert read_lines(path) == [{"iteration": 1}]
     EventLog(path)
     assert not path.exists()
-    assert read_events(path) == []
+    assert read_lines(path) == []
 
 
 # Faults, and when they happened.

@@ -14,16 +14,16 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from browser import check_in_browser, images, needs_browser
+from coldness.metrics import in_order, title
 from coldness.report import reliability, score_histograms, write_report
 from coldness.report.figures import DARK, LIGHT, Curve
 from coldness.report.image_grids import CLASSES, MOMENTS, ROW, Moments, pictures
-from coldness.report.labels import in_order, label
 from coldness.report.run import read_run
 from coldness.report.tiles import NOT_FINITE, SHARP, Tiles, gap_of, square, tiles
 from coldness.report.trust import pictures as small_pictures
 from coldness.files import BadFile
 from coldness.studies.plate_figure import figure_png
-from coldness.trust.comparison import best, main_figures
+from coldness.trust.comparison import best, main_metrics
 from conftest import BLANK
 from image_runs import image_arrays, image_run, moments
 from test_study_report import PLAIN, page_of, row, study_of
@@ -234,8 +234,8 @@ def test_images_beside_other_runs(tmp_path: Path, no_curves: None) -> None:
 def test_beside_answers_stand_tiles(tmp_path: Path, no_curves: None) -> None:
     run = read_run(image_run(tmp_path / "run", image_arrays((1, 8, 8))), "run")
     found = small_pictures(run)
-    assert set(found) == {"samples", "others", "training"}
-    (_, data), (_, samples) = found["samples"].tiles
+    assert set(found) == {"generation", "ood", "training"}
+    (_, data), (_, samples) = found["generation"].tiles
     for address, key in ((data, "x_data"), (samples, "x_short")):
         factor = len(decoded(address)) // (4 * 9 - 1)
         shown = cut(decoded(address), factor, (8, 8), 4)[..., :3]
@@ -344,18 +344,18 @@ def test_only_the_hardest_sets_stand_beside_the_answer() -> None:
 # Names and directions.
 
 
-def test_figures_have_names_and_an_order() -> None:
+def test_metrics_have_titles_and_an_order() -> None:
     keys = ["seconds", "nearest_ratio", "is_inception_long", "kid_effnet_from_data", "fid_effnet_x"]
     keys += ["accuracy", "auroc_maxp_svhn", "auroc_grad_uniform", "kid_effnet_floor", "ece"]
     assert in_order(keys) == [
         *("accuracy", "ece", "kid_effnet_from_data", "kid_effnet_floor", "is_inception_long"),
         *("nearest_ratio", "seconds", "fid_effnet_x", "auroc_maxp_svhn", "auroc_grad_uniform"),
     ]
-    assert [key for key in keys if label(key) == key] == ["fid_effnet_x"]
-    assert "FID" not in label("fid_effnet_short")
-    assert label("fid_inception_short").startswith("FID")
-    assert label("auroc_grad_uniform") == "AUROC of the gradient norm against uniform noise"
-    assert label("auroc_logp_own_best") == "AUROC of log p against own, the true density"
+    assert [key for key in keys if title(key) == key] == ["fid_effnet_x"]
+    assert "FID" not in title("fid_effnet_short")
+    assert title("fid_inception_short").startswith("FID")
+    assert title("auroc_grad_uniform") == "AUROC of the gradient norm against uniform noise"
+    assert title("auroc_logp_own_best") == "AUROC of log p against own, the true density"
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,7 @@ def test_figures_have_names_and_an_order() -> None:
 def test_directions(key: str, better: float, worse: float) -> None:
     marked = best([{key: worse}, {key: better}])
     assert list(marked.values()) == [[1]]
-    assert main_figures({key: 1.0})
+    assert main_metrics({key: 1.0})
 
 
 def test_kid_within_its_floor_is_not_told_apart() -> None:

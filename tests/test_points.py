@@ -20,7 +20,7 @@ from coldness.evaluation.density import score_on_grid
 from coldness.evaluation.likelihood import plain_models
 from coldness.nets import MLP
 from coldness.training.recipe import RecipeError, find, resolve
-from coldness.trust.verdict import judge
+from coldness.trust import verdict_on
 from laws import assert_share, generator
 from small import QUICK
 
@@ -292,7 +292,7 @@ def likelihoods(test: float, gaussian: float, kde: float) -> dict[str, float]:
     [
         (likelihoods(-1.0, -2.0, -1.5), "yes", "or more"),
         (likelihoods(-1.54, -2.0, -1.5), "yes", "or more"),
-        (likelihoods(-1.56, -2.0, -1.5), "partly", "a kernel estimate beats it"),
+        (likelihoods(-1.56, -2.0, -1.5), "partly", "a kernel density estimate is better"),
         (likelihoods(-1.54, -1.5, -2.0), "yes", "or more"),
         (likelihoods(-1.56, -1.5, -2.0), "no", "A Gaussian"),
         (likelihoods(-3.0, -2.0, -1.5), "no", "A Gaussian"),

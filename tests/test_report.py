@@ -16,14 +16,15 @@ from browser import check_in_browser, images, needs_browser
 from coldness.cli.train import print_verdict
 from coldness.diagnostics.convergence import CHANGE, SHIFT
 from coldness.likelihood.ais import LEAST_ESS, LOOSE
-from coldness.report import chains, figures, judge, write_report
+from coldness.report import chains, figures, write_report
 from coldness.report.figures import histogram, sample_density
 from coldness.report.loss_noise import with_noise
 from coldness.report.panels import ENOUGH_FOR_KERNELS
 from coldness.report.training_curves import curves
 from coldness.files import BadFile
+from coldness.trust import verdict_on
+from coldness.trust.answers import number
 from coldness.trust.density_answer import likelihood_line
-from coldness.trust.verdict import number
 
 MakeRun = Callable[..., Path]
 ANGLES = 2 * np.pi * np.arange(8) / 8
@@ -184,7 +185,7 @@ def make_run(tmp_path: Path) -> MakeRun:
 
 def grades(metrics: dict[str, float]) -> list[str]:
     verdict = verdict_on(metrics)
-    return [verdict.answers[topic].grade for topic in ("density", "samples", "chains")]
+    return [verdict.answers[topic].grade for topic in ("density", "generation", "long_chains")]
 
 
 def test_a_good_model_is_trusted_with_everything() -> None:
@@ -192,7 +193,10 @@ def test_a_good_model_is_trusted_with_everything() -> None:
     assert grades(GOOD) == ["yes", "yes", "yes"]
     assert verdict.summary.startswith("A density you can use and a generator:")
     assert verdict.answers["density"].measured == "KL 0.04 nats, total variation 0.11"
-    assert verdict.answers["generation"].measured == "energy distance 0.0018, 3 times its floor of 0.0006"
+    assert (
+        verdict.answers["generation"].measured
+        == "energy distance 0.0018, 3 times its floor of 0.0006"
+    )
     assert "Chains of 100 steps" in verdict.answers["generation"].text
 
 
@@ -204,8 +208,8 @@ def test_a_good_model_is_trusted_with_everything() -> None:
         (
             {"kl": 8.0, "energy_distance_long": 0.2},
             ["no", "yes", "no"],
-            "A generator, not a density: its energies say little about likelihood, short chains "
-            "from noise give good samples, but long chains spoil them.",
+            "A generator, not a density: its energies are not log-densities, short chains from "
+            "noise give good samples, but long chains lose the quality.",
         ),
         (
             {"energy_distance_short": 0.1},
@@ -294,7 +298,7 @@ def test_density_from_a_bracket(change: dict[str, float], expected: str) -> None
     answer = verdict_on(DEEP | change).answers["density"]
     assert answer.grade == expected
     assert "total variation on the slice" in answer.measured
-    assert ("too loose to say: more evaluation.ais.levels" in answer.text) == (
+    assert ("too loose for an answer. A larger evaluation.ais.levels" in answer.text) == (
         expected == "not measured"
     )
 
@@ -315,7 +319,7 @@ def test_exact_figures_of_the_plane_need_no_bracket() -> None:
 def test_a_log_z_that_failed_is_said() -> None:
     answer = verdict_on({"log_z_failed": 1.0, "slice_tv": 0.1}).answers["density"]
     assert answer.grade == "not measured"
-    assert "not finite" in answer.text
+    assert "became NaN or infinite" in answer.text
     assert answer.measured == "total variation on the slice 0.1"
 
 
@@ -326,7 +330,11 @@ def test_a_log_z_that_failed_is_said() -> None:
         ({"u_shift": -0.8, "u_drift": 0.0}, "partly", "mass elsewhere"),
         ({"u_shift": -0.8, "u_drift": 0.0, "log_z_error": 0.001}, "yes", "as likely"),
         ({"log_likelihood_low": -4.0501}, "partly", "lower end of its bracket"),
-        ({"log_likelihood_low": -4.2, "log_likelihood_test": -4.1}, "partly", "estimate beats it"),
+        (
+            {"log_likelihood_low": -4.2, "log_likelihood_test": -4.1},
+            "partly",
+            "a kernel density estimate is better",
+        ),
         ({"log_likelihood_low": -5.1, "log_likelihood_test": -5.0}, "no", "A Gaussian"),
         ({"log_z_high": 1.3}, "not measured", "too loose"),
         ({"log_z_ess_reverse": 0.001}, "not measured", "too loose"),
@@ -367,15 +375,15 @@ def test_long_chains_must_have_converged(
     answer = verdict_on(DEEP | {"u_shift": shift, "u_drift": drift}).answers["long_chains"]
     assert answer.grade == expected
     assert says in answer.text
-    assert "accepted with probability 0.93" in answer.text
+    assert "accept steps of the training's size with probability 0.93" in answer.text
 
 
 def test_convergence_betters_no_grade_and_may_be_missing() -> None:
     worse = verdict_on(DEEP | {"energy_distance_long": 0.2}).answers["long_chains"]
     assert worse.grade == "no"
     assert "have converged" in worse.text
-    sentence = verdict_on(GOOD).answers["long_chains"].text
-    assert sentence == "Chains of 2,000 steps still give samples hard to tell from data."
+    text = verdict_on(GOOD).answers["long_chains"].text
+    assert text == "Chains of 2,000 steps still give samples that are hard to tell from data."
 
 
 @pytest.mark.parametrize(
@@ -384,9 +392,13 @@ def test_convergence_betters_no_grade_and_may_be_missing() -> None:
         (DEEP, "-4.31 nats (between -4.35 and -4.29; ESS 0.21 forward, 0.34 reverse)"),
         (
             DEEP | {"log_z_high": 9, "log_likelihood_low": -1581, "log_likelihood_high": 7},
-            "loose: between -1,581 and 7, do not rely on it",
+            "loose bracket: between -1,581 and 7, do not rely on it",
         ),
-        ({"log_z_failed": 1.0}, "not measured: AIS met numbers that are not finite"),
+        (
+            {"log_z_failed": 1.0},
+            "not measured: potentials became NaN or infinite during annealed importance sampling "
+            "(AIS)",
+        ),
         (GOOD, "not measured: evaluation.ais is null"),
         ({"log_z_low": 0.0, "log_z_high": 0.1}, "not measured: there are no test points"),
         (OWN | {"log_z_error": 0.0}, "-4 nats (on a grid)"),
@@ -499,7 +511,7 @@ def test_histograms_of_potentials_leave_out_one_percent_at_most() -> None:
 def test_one_run(make_run: MakeRun, tmp_path: Path) -> None:
     out = write_report([make_run()], tmp_path / "new" / "report.html")
     page = out.read_text()
-    order = [page.index(f'id="{part}"') for part in ("verdict", "panels", "curves", "figures")]
+    order = [page.index(f'id="{part}"') for part in ("verdict", "panels", "curves", "metrics")]
     order += [page.index(f'id="{part}"') for part in ("settings", "commands")]
     assert order == sorted(order)
     assert html.escape(verdict_on(GOOD).summary) in page
@@ -715,7 +727,7 @@ def test_neighbours_must_agree_with_the_energy_distance(share: float, answer: st
     """A Gaussian is at the floor of the energy distance to rings, and is no sample of them."""
     short = verdict_on({**GOOD, "neighbours_short": share}).answers["generation"]
     assert short.grade == answer
-    assert f"{share:.0%} of nearest neighbours" in short.measured
+    assert f"1-NN two-sample test {share:.2g} (0.5 = indistinguishable)" in short.measured
     assert verdict_on({**GOOD, "neighbours_long": share}).answers["long_chains"].grade == answer
 
 

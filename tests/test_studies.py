@@ -15,12 +15,12 @@ import pytest
 
 from coldness.cli import reproduce
 from coldness.cli.main import main
+from coldness.metrics import STUDIED
 from coldness.runs.folder import FolderError, RunFolder
 from coldness.studies import Study, packaged_studies, read_study
 from coldness.studies.cell import quick, read_cell, run_cell
 from coldness.studies.claims import judge_claims
 from coldness.studies.grid import Grid
-from coldness.studies.study import FIGURES
 from small import stand_in_images
 
 SMALL = """
@@ -305,7 +305,7 @@ def test_a_study_runs_resumes_and_reports(
     assert [row["beta"] for row in rows] == [0, 0.9, 0, 0.9]
     assert [row["kernel"] for row in rows] == ["small", "small", "large", "large"]
     for row in rows:
-        assert {"recipe", "data", "seed", "seconds", "diverged_at", *FIGURES} <= set(row)
+        assert {"recipe", "data", "seed", "seconds", "diverged_at", *STUDIED} <= set(row)
         assert all(not isinstance(value, (dict, list)) for value in row.values())
         assert row["kl"] > 0
     assert "<html" in (out / "report.html").read_text()

@@ -6,6 +6,7 @@ truth itself, evaluated here; the guard's events; and the page where nothing is 
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from pathlib import Path
@@ -18,23 +19,24 @@ from torch import Tensor
 from browser import images
 from coldness.energies import Energy
 from coldness.evaluation import evaluate
-from coldness.report import figures, judge, trust, write_report
+from coldness.training.health import training_metrics
+from coldness.metrics import QUESTIONS, find, title
+from coldness.report import figures, trust, write_report
 from coldness.report.anatomy import pictures as anatomy_pictures
-from coldness.report.events import Event, guard_metrics, read_events, story
-from coldness.report.labels import label
+from coldness.report.events import story
 from coldness.report.run import read_run
+from coldness.runs.events import Event, guard_metrics, read_events
 from coldness.files import BadFile
 from coldness.runs.folder import RunFolder
 from coldness.training.settings import Settings
-from coldness.trust.answers import QUESTIONS
+from coldness.trust import verdict_on
 from coldness.trust.ood_answer import (
     ALONE_PARTLY,
     ALONE_YES,
     BEHIND_PARTLY,
     BEHIND_YES,
-    others,
+    ood,
 )
-from coldness.trust.training_answer import training_metrics
 from small import settings
 
 STEADY = {
@@ -122,20 +124,20 @@ TRUTH = {
 
 
 def grades(metrics: dict[str, float]) -> list[str]:
-    return [answer.grade for answer in verdict_on(metrics).answers]
+    return [answer.grade for answer in verdict_on(metrics).answers.values()]
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_five_models_whose_truth_is_known(model: str) -> None:
     verdict = verdict_on(MODELS[model])
-    assert [a.grade for a in verdict.answers] == TRUTH[model]
-    assert [a.topic for a in verdict.answers] == list(QUESTIONS)
+    assert [a.grade for a in verdict.answers.values()] == TRUTH[model]
+    assert [a.topic for a in verdict.answers.values()] == list(QUESTIONS) == list(verdict.answers)
     summary = verdict.summary
     assert ("a density you can use" in summary.lower()) == (TRUTH[model][2] == "yes")
     assert ("generator" in summary.partition(":")[0]) != summary.startswith("Not a density")
-    assert ("does not recognise" in summary) == (TRUTH[model][3] == "no")
+    assert ("does not detect out-of-distribution points" in summary) == (TRUTH[model][3] == "no")
     assert ("not healthy" in summary) == (TRUTH[model][4] == "no")
-    assert all(answer.measured and answer.text for answer in verdict.answers)
+    assert all(answer.measured and answer.text for answer in verdict.answers.values())
 
 
 # Models made of the truth.
@@ -223,10 +225,10 @@ def test_the_worst_set_decides(behind: float, expected: str, word: str) -> None:
     ("auroc", "expected"),
     [(ALONE_YES + 1e-6, "yes"), (0.94, "partly"), (ALONE_PARTLY + 1e-6, "partly"), (0.74, "no")],
 )
-def test_without_a_yardstick_the_answer_says_so(auroc: float, expected: str) -> None:
+def test_without_a_baseline_the_answer_says_so(auroc: float, expected: str) -> None:
     answer = verdict_on({"auroc_logp_uniform": auroc, "samples": 4000}).answers["ood"]
     assert answer.grade == expected
-    assert "nothing is known" in answer.text
+    assert "was not measured" in answer.text
 
 
 def test_few_samples_are_too_few_for_a_yes() -> None:
@@ -237,16 +239,16 @@ def test_few_samples_are_too_few_for_a_yes() -> None:
 
 def test_what_it_likes_better_than_data_is_named() -> None:
     answer = verdict_on(sets(0.95, 0.3, 0.7, *OF_PLANE)).answers["ood"]
-    assert answer.text.startswith("It likes a Gaussian better than data")
+    assert answer.text.startswith("It assigns a Gaussian a higher density than data")
 
 
 def test_a_score_that_detects_what_log_p_does_not_is_named() -> None:
     figures = {"auroc_logp_svhn": 0.06, "auroc_grad_svhn": 0.92, "auroc_typical_svhn": 0.85}
-    answer = others({**figures, "samples": 4000})
+    answer = ood({**figures, "samples": 4000})
     assert answer.grade == "no"
-    assert answer.text.endswith("of that kind; the gradient norm does (AUROC 0.920).")
-    answer = others({**figures, "auroc_grad_svhn": 0.7, "auroc_typical_svhn": 0.6, "samples": 4000})
-    assert answer.text.endswith("its energies detect nothing of that kind.")
+    assert answer.text.endswith("do not detect such points; the gradient norm does (AUROC 0.920).")
+    answer = ood({**figures, "auroc_grad_svhn": 0.7, "auroc_typical_svhn": 0.6, "samples": 4000})
+    assert answer.text.endswith("its energies do not detect such points.")
 
 
 # Training.
@@ -255,10 +257,10 @@ def test_a_score_that_detects_what_log_p_does_not_is_named() -> None:
 @pytest.mark.parametrize(
     ("guard", "expected", "says"),
     [
-        ({"guard_alarms": 0, "guard_rollbacks": 0}, "yes", "no alarm of the guard"),
-        ({"guard_alarms": 2, "guard_rollbacks": 1}, "partly", "2 alarms, 1 rollback of the guard"),
-        ({"guard_alarms": 0, "guard_warnings": 1}, "partly", "1 warning of the guard"),
-        ({"guard_alarms": 1, "guard_stopped": 1}, "no", "given up by the guard after 1 alarm"),
+        ({"guard_alarms": 0, "guard_rollbacks": 0}, "yes", "guard: no alarms"),
+        ({"guard_alarms": 2, "guard_rollbacks": 1}, "partly", "guard: 2 alarms, 1 rollback"),
+        ({"guard_alarms": 0, "guard_warnings": 1}, "partly", "guard: 1 warning"),
+        ({"guard_alarms": 1, "guard_stopped": 1}, "no", "guard: stopped the run after 1 alarm"),
     ],
 )
 def test_the_guard_counts_in(guard: dict[str, float], expected: str, says: str) -> None:
@@ -277,7 +279,7 @@ def test_a_guard_betters_nothing_and_alone_says_only_no() -> None:
 def test_long_chains_alone_say_nothing_about_training() -> None:
     chains = {"u_shift": 0.0, "u_drift": 0.0}
     assert verdict_on(chains).answers["training"].grade == "not measured"
-    assert verdict_on(STEADY).answers["training"].text.startswith("Nothing ran away")
+    assert verdict_on(STEADY).answers["training"].text.startswith("Training was stable")
     assert verdict_on(STEADY | chains).answers["training"].grade == "yes"
 
 
@@ -310,9 +312,9 @@ def write_events(folder: Path, events: list[dict[str, object]]) -> None:
 
 
 def test_the_story_of_a_run(tmp_path: Path) -> None:
-    assert read_events(tmp_path) == []
+    assert read_events(tmp_path / "events.jsonl") == []
     write_events(tmp_path, STOPPED)
-    episodes = story(read_events(tmp_path))
+    episodes = story(read_events(tmp_path / "events.jsonl"))
     assert [e.seen.iteration for e in episodes] == [300, 450, 1500, 1600]
     assert [[d.event for d in e.done] for e in episodes] == [
         ["rollback"],
@@ -321,31 +323,31 @@ def test_the_story_of_a_run(tmp_path: Path) -> None:
         [],
     ]
     assert episodes[0].outcome == "It was seen again at iteration 450."
-    assert "starvation was, at iteration 1,500" in episodes[1].outcome
+    assert "The next event was starvation, at iteration 1,500" in episodes[1].outcome
     assert episodes[3].outcome == "The run ended there, with the last good model."
     write_events(tmp_path, [*STOPPED, event(1500, "resumed", "starvation", 3)])
-    assert "went on to its end" in story(read_events(tmp_path))[-1].outcome
+    assert "continued to its end" in story(read_events(tmp_path / "events.jsonl"))[-1].outcome
     write_events(tmp_path, EVENTS)
-    assert "went on to its end" in story(read_events(tmp_path))[-1].outcome
+    assert "continued to its end" in story(read_events(tmp_path / "events.jsonl"))[-1].outcome
 
 
 def test_figures_of_the_guard(tmp_path: Path) -> None:
     write_events(tmp_path, STOPPED)
-    assert guard_metrics(read_events(tmp_path)) == {
+    assert guard_metrics(read_events(tmp_path / "events.jsonl")) == {
         "guard_alarms": 4,
         "guard_rollbacks": 3,
         "guard_warnings": 0,
         "guard_stopped": 1,
     }
     write_events(tmp_path, [*STOPPED, event(1500, "resumed", "starvation", 3)])
-    assert guard_metrics(read_events(tmp_path))["guard_stopped"] == 0
+    assert guard_metrics(read_events(tmp_path / "events.jsonl"))["guard_stopped"] == 0
 
 
 @pytest.mark.parametrize("line", ['{"event": "alarm"}', '{"iteration": 1, "event": "party"}'])
 def test_something_else_than_events_is_refused(tmp_path: Path, line: str) -> None:
     (tmp_path / "events.jsonl").write_text(line + "\n")
     with pytest.raises(BadFile, match="something else than events"):
-        read_events(tmp_path)
+        read_events(tmp_path / "events.jsonl")
 
 
 # The page.
@@ -399,7 +401,8 @@ def test_every_answer_has_a_picture_and_the_story_is_told(guarded: Path, tmp_pat
     assert "It was seen again at iteration 450." in page
     assert "an alarm is solid" in page
     assert "nothing to draw" not in page
-    assert not [k for k in run.metrics if label(k) == k]  # every figure has a label
+    assert all(title(k) in html.unescape(page) for k in run.metrics)
+    assert not [k for k in run.metrics if find(k) is None]  # every metric has an entry
 
 
 def test_events_are_drawn_where_the_axis_is_the_iteration(guarded: Path) -> None:
@@ -439,7 +442,7 @@ def test_a_page_where_nothing_is_finite(tmp_path: Path) -> None:
     assert page.count("nothing to draw") == 2  # chains and other points
     assert "100% is not a number (grey)" in page
     assert "100.0% are not finite" in page
-    assert "given up by the guard" in page
+    assert "stopped the run after" in page
     assert len(images(page)) > 10
 
 
@@ -462,7 +465,9 @@ def test_values_that_are_no_numbers_are_grey() -> None:
 
 def test_an_event_holds_what_the_file_says(tmp_path: Path) -> None:
     write_events(tmp_path, EVENTS[:1])
-    assert read_events(tmp_path) == [Event(300, 0, "alarm", "gap", 290, "alarm of gap at 300")]
+    assert read_events(tmp_path / "events.jsonl") == [
+        Event(300, 0, "alarm", "gap", 290, "alarm of gap at 300")
+    ]
 
 
 # Images.
@@ -485,15 +490,15 @@ def test_images_are_graded_by_their_kid(short: float, long: float, expected: lis
     pixels |= {"energy_distance_short": 9.0, "energy_distance_long": 9.0}
     metrics = KID | pixels | {"kid_effnet_short": short, "kid_effnet_long": long}
     assert grades(metrics)[:2] == expected
-    figure = verdict_on(metrics).answers["generation"].measured
-    assert "EfficientNet-Lite0" in figure
-    assert "KID" not in figure  # which is Inception's
+    measured = verdict_on(metrics).answers["generation"].measured
+    assert "EfficientNet-Lite0" in measured
+    assert "KID" not in measured  # which is Inception's
     assert grades(metrics | {"lost_chains_short": 3})[0] == "no"
     few = grades(metrics | {"samples": 100})[:2]
     assert few == ["partly" if grade == "yes" else grade for grade in expected]
 
 
-def test_without_yardsticks_a_kid_is_not_graded() -> None:
+def test_without_coarse_images_a_kid_is_not_graded() -> None:
     metrics = {"kid_effnet_short": 0.01, "kid_effnet_floor": 0.0}
     assert grades(metrics)[0] == "not measured"
     with_other = KID | {"kid_inception_short": 0.001, "kid_effnet_short": 5.0}

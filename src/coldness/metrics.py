@@ -443,7 +443,7 @@ SETS = {
     "interpolated": "averages of two images",
     "constant": "images of one colour",
 }
-"""Sets of points that are not data; others are called by the names of their files."""
+"""Sets of out-of-distribution points; others are called by the names of their files."""
 
 MEASURES: dict[str, tuple[str, Better]] = {
     "auroc": ("AUROC", "higher"),

@@ -30,7 +30,7 @@ from typing import Any
 
 from scipy.stats import f_oneway
 
-from coldness.metrics import metric
+from coldness.metrics import find
 
 Row = Mapping[str, Any]
 Verdict = tuple[bool | None, str]
@@ -96,7 +96,8 @@ def mean(rows: Sequence[Row], column: str) -> float | None:
         row.get("diverged_at") is not None for row in rows
     )
     if diverged or (lost != column and any(row.get(lost) for row in rows)):
-        return -math.inf if metric(column).better == "higher" else math.inf
+        entry = find(column)
+        return -math.inf if entry is not None and entry.better == "higher" else math.inf
     there = [value for value in values if value is not None]
     return fmean(there) if there and len(there) == len(values) else None
 

@@ -185,8 +185,8 @@ def _likelihood(metrics: Metrics) -> Answer:
     elif worst_case >= best - LIKELIHOOD_TOLERANCE:
         graded = "yes"
         text = (
-            f"Held-out points are at least as likely under it {both}. How close it is to the true "
-            "density cannot be known."
+            f"Held-out points are as likely under it {both}, or more so (within "
+            f"{LIKELIHOOD_TOLERANCE:g} nats). How close it is to the true density cannot be known."
         )
     elif test >= best - LIKELIHOOD_TOLERANCE:
         graded = "partly"
