@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from coldness.training import Settings, Training, fit
-from coldness.training.recipe import find, resolve
+from coldness.cli.options import overrides_of
+from coldness.evaluation import evaluate
+from coldness.evaluation.bank_checks import banks_of
+from coldness.model import Model
+from coldness.schedules import value_at
+from coldness.training import Settings, Training, build, fit
+from coldness.training.recipe import Recipe
+from coldness.training.result import model_of
 
 QUICK = [
     "--energy.net.widths=[8]",
@@ -21,18 +30,55 @@ QUICK = [
 ]
 
 
+def read(recipe: str | Path, *words: str) -> Recipe:
+    """A recipe with overrides as the command line has them."""
+    return Recipe.read(recipe, overrides_of(words))
+
+
 def settings(recipe: str = "mixture2d", *overrides: str) -> Settings:
     """A packaged recipe, made small."""
     quick = [*QUICK, "--iterations=40", "--batch_size=16", "--sources.0.steps=3", *overrides]
-    return resolve(find(recipe), quick)[0].settings
+    return read(recipe, *quick).parts()
 
 
 def trained(folder: Path, recipe: str = "mixture2d", *overrides: str) -> Training:
     """A small run, trained to its end in `folder`."""
-    training = Training(settings(recipe, *overrides))
+    training = build(settings(recipe, *overrides))
     folder.mkdir(exist_ok=True)
     fit(training, folder)
     return training
+
+
+def weights(training: Training) -> dict[str, Tensor]:
+    """Of the model of a run: what its file of weights holds."""
+    return model_of(training)._tensors()
+
+
+def untrained(s: Settings) -> Model:
+    """The model of settings whose energy is used as it is, trained or not."""
+    s.energy.build(s.data.domain)
+    n, source = s.iterations, s.sampling
+    x = s.data.sample(1000, torch.Generator().manual_seed(0))
+    scale = value_at(source.step_scale, n - 1, n)
+    return Model(
+        s.energy,
+        s.data.domain,
+        source.sampler(x, s.energy.coordinates, scale),
+        data_noise=s.data_noise_at(n - 1),
+        precision=s.precision,
+        at_once=s.at_once,
+        compile="never" if s.compile == "never" else "auto",
+    )
+
+
+def measured(
+    s: Settings,
+    others: Mapping[str, Tensor] | None = None,
+    banks: list[dict[str, Any]] | None = None,
+) -> tuple[dict[str, float], dict[str, Tensor]]:
+    """Metrics and arrays of the energy of settings."""
+    found = banks_of(s.sources, banks) if banks else {}
+    return evaluate(untrained(s), s.data, s.evaluation, others=others, banks=found)
 
 
 def stand_in_images(folder: Path) -> None:

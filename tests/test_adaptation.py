@@ -13,9 +13,9 @@ from coldness.chains import GaussianNoise, Source, StepAdaptation
 from coldness.energies import Gaussian
 from coldness.kernels import HMC, MALA, Kernel, Langevin
 from coldness.runs.folder import RunFolder
-from coldness.training import Training
+from coldness.training import build
 from coldness.training.recipe import find, resolve
-from small import QUICK, same, settings, trained
+from small import QUICK, same, settings, trained, weights
 
 STD = 0.3
 
@@ -102,19 +102,19 @@ ADAPTED = ["--sources.0.adaptation={target: 0.6, rate: 0.1}", "--sources.0.kerne
 
 
 def test_an_adapted_run_resumes_bit_for_bit() -> None:
-    whole = Training(settings("mixture2d", *ADAPTED))
+    whole = build(settings("mixture2d", *ADAPTED))
     for _ in range(20):
         whole.iterate()
-    first = Training(settings("mixture2d", *ADAPTED))
+    first = build(settings("mixture2d", *ADAPTED))
     for _ in range(10):
         first.iterate()
-    second = Training(settings("mixture2d", *ADAPTED))
+    second = build(settings("mixture2d", *ADAPTED))
     second.load_state_dict(first.state_dict())
     for _ in range(10):
         second.iterate()
     assert same(whole.state_dict()["sources"], second.state_dict()["sources"])
-    assert same(whole.weights(), second.weights())
-    assert float(whole.weights()["sources.0.log_scale"]) != 0
+    assert same(weights(whole), weights(second))
+    assert float(weights(whole)["sources.0.log_scale"]) != 0
 
 
 def test_the_adapted_step_is_saved_with_the_model(tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_the_adapted_step_is_saved_with_the_model(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "a")
     quick = [*QUICK, "--iterations=40", "--batch_size=16", "--sources.0.steps=3"]
     folder.save_config(resolve(find("mixture2d"), [*quick, *ADAPTED])[0].text, "mixture2d", "")
-    folder.save_model(training.weights())
+    folder.save_model(weights(training))
     loaded = folder.load().sources[0].adaptation
     ours = training.settings.sources[0].adaptation
     assert loaded is not None
@@ -145,7 +145,7 @@ def test_sources_of_one_beta_are_weighed_together() -> None:
 def test_losses_of_several_betas_are_added_and_each_follows_its_own_potential() -> None:
     several = settings("mixture2d", TWO % (0.5, 0.1), "--temperature.noise=1")
     assert [several.tempering_of(source, 0) for source in several.sources] == [0.5, 0.9]
-    training = Training(several)
+    training = build(several)
     figures = training.iterate()
     assert float(figures["beta"]) == 0.5
     assert float(figures["beta_1"]) == 0.1
@@ -154,15 +154,15 @@ def test_losses_of_several_betas_are_added_and_each_follows_its_own_potential() 
 
 def test_two_betas_of_the_same_value_equal_one_contrast_at_beta_zero() -> None:
     """At beta 0 the loss is a sum over sources (hybrid loss), however they are grouped."""
-    one = Training(settings("mixture2d", TWO % (0, 0)))
-    two = Training(settings("mixture2d", TWO % (0, 0)))
+    one = build(settings("mixture2d", TWO % (0, 0)))
+    two = build(settings("mixture2d", TWO % (0, 0)))
     two.contrasts = [[0], [1]]
     assert float(one.iterate()["loss"]) == pytest.approx(float(two.iterate()["loss"]), abs=1e-6)
 
 
 def test_beta_follows_a_schedule_per_source() -> None:
     words = TWO % ("{class_path: Linear, init_args: {start: 0.0, end: 1.0}}", 0.1)
-    training = Training(settings("mixture2d", words))
+    training = build(settings("mixture2d", words))
     betas = [float(training.iterate()["beta"]) for _ in range(3)]
     assert betas == sorted(set(betas))
 
@@ -172,16 +172,16 @@ def test_updates_with_little_grad_scale_are_left_out() -> None:
     never, always = "--least_grad_scale=0.9999", "--least_grad_scale=1e-12"
     words = ["--contrast.beta=0.9", "--ema=0.9", "--temperature.noise=1"]
     for option, left_out in ((never, 1.0), (always, 0.0)):
-        training = Training(settings("mixture2d", *words, option))
-        before = {name: value.clone() for name, value in training.weights().items()}
+        training = build(settings("mixture2d", *words, option))
+        before = {name: value.clone() for name, value in weights(training).items()}
         figures = [training.iterate() for _ in range(3)]
         assert [float(f["left_out"]) for f in figures] == 3 * [left_out]
-        assert same(training.weights(), before) == (left_out == 1.0)
+        assert same(weights(training), before) == (left_out == 1.0)
         assert bool(training.optimiser.optimizer.state) == (left_out == 0.0)
 
 
 def test_standard_training_is_never_left_out() -> None:
-    training = Training(settings("mixture2d", "--contrast.beta=0", "--least_grad_scale=0.9999"))
+    training = build(settings("mixture2d", "--contrast.beta=0", "--least_grad_scale=0.9999"))
     assert float(training.iterate()["left_out"]) == 0.0
 
 

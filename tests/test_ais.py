@@ -13,9 +13,9 @@ from coldness.batching import at_most
 from coldness.data import Rings10D
 from coldness.energies import Coordinates, Energy, Gaussian, GaussianMixture
 from coldness.evaluation.likelihood import divergence, log_likelihood, of_known
-from coldness.likelihood.potential import potential
 from coldness.kernels import HMC, MALA, Langevin
 from coldness.likelihood.ais import AIS, LogZ, NotFinite, _bracket, log_z
+from coldness.likelihood.potential import potential
 from laws import assert_mean, generator, normal
 
 TEN = 10

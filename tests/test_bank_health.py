@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from coldness.diagnostics.bank import COMPARED, bank_health
-from coldness.evaluation.bank_checks import bank_metrics
-from coldness.training import Training
+from coldness.evaluation.bank_checks import bank_metrics, banks_of
+from coldness.training import build
 from laws import normal
-from small import settings
+from small import settings, untrained
 
 N = 2 * COMPARED
 
@@ -91,14 +91,20 @@ def test_banks_of_a_run() -> None:
     bank += "init_args: {low: 8.0, high: 9.0}}}}"
     one = f"{{start: {bank}, kernel: Langevin, steps: 2, count: 16}}"
     s = settings("mixture2d", f"--sources=[{one}, {{start: DataStart, kernel: Langevin}}, {one}]")
-    training = Training(s)
-    first = bank_metrics(s, training.state_dict()["sources"])
+    training = build(s)
+    model = untrained(s)
+
+    def metrics() -> dict[str, float]:
+        banks = banks_of(s.sources, training.state_dict()["sources"])
+        return bank_metrics(model, s.data, banks, seed=0)
+
+    first = metrics()
     assert first["bank_untouched"] == first["bank_near_start"] == first["bank_near_start_2"] == 1
     assert first["bank_near_start_data"] == 0
     assert not any(name.endswith("_1") for name in first)
     training.iterate()
-    then = bank_metrics(s, training.state_dict()["sources"])
+    then = metrics()
     assert then["bank_age"] == 2 * 16 / 500
     assert then["bank_untouched"] == 1 - 16 / 500
     plain = settings("mixture2d")
-    assert bank_metrics(plain, Training(plain).state_dict()["sources"]) == {}
+    assert banks_of(plain.sources, build(plain).state_dict()["sources"]) == {}

@@ -16,14 +16,13 @@ from coldness.chains import GaussianNoise, Source
 from coldness.diagnostics.convergence import change, shift, state
 from coldness.diagnostics.mixing import mixing
 from coldness.energies import Energy, Gaussian, GaussianMixture
-from coldness.evaluation import evaluate
 from coldness.evaluation.chain_checks import MIXING_DRAWS, TARGET, ChainChecks
 from coldness.kernels import HMC, GeometricSteps, Kernel, Langevin
 from coldness.runs.folder import RunFolder
 from coldness.training.recipe import RecipeError, find, resolve
 from coldness.trust import verdict_on
 from laws import assert_normal_law, generator, normal
-from small import settings
+from small import measured, settings
 
 
 class Flat(Energy):
@@ -118,7 +117,7 @@ def test_evaluation_draws_with_the_sampler_where_there_is_one() -> None:
     sampler += "kernel: {class_path: Langevin, init_args: {step_size: 0.001}}, steps: 7}"
     s = settings("mixture2d", f"--sampler={sampler}")
     assert s.sampling.steps == 7
-    figures, arrays = evaluate(s)
+    figures, arrays = measured(s)
     assert figures["short_steps"] == 7
     assert float(arrays["x_short"].std()) > 2.0
     plain = settings("mixture2d")
@@ -157,7 +156,7 @@ def test_figures_that_are_not_finite_are_kept_as_they_are(tmp_path: Path) -> Non
     flat = settings("mixture2d")
     for parameter in flat.energy.parameters():
         parameter.data.zero_()
-    figures, arrays = evaluate(flat)
+    figures, arrays = measured(flat)
     assert not math.isfinite(figures["u_drift"])
     folder = RunFolder(tmp_path)
     folder.save_evaluation(figures, arrays)
@@ -167,7 +166,7 @@ def test_figures_that_are_not_finite_are_kept_as_they_are(tmp_path: Path) -> Non
 
 def test_chains_whose_potential_is_not_finite_are_lost() -> None:
     words = ["--energy.reference_std=1", "--sources.0.kernel.step_size=8", "--sources.0.steps=30"]
-    figures, _ = evaluate(settings("mixture2d", *words))
+    figures, _ = measured(settings("mixture2d", *words))
     assert figures["lost_chains_short"] == 50
     assert "mala_step" not in figures
     assert verdict_on(figures).answers["generation"].grade == "no"
@@ -175,13 +174,13 @@ def test_chains_whose_potential_is_not_finite_are_lost() -> None:
 
 def test_clamped_chains_have_no_acceptance() -> None:
     assert not Langevin(0.1, clamp=(-1.0, 1.0)).has_twin
-    figures, _ = evaluate(settings("mixture2d", "--sources.0.kernel.clamp=[-2, 2]"))
+    figures, _ = measured(settings("mixture2d", "--sources.0.kernel.clamp=[-2, 2]"))
     assert "acceptance" not in figures
     assert "mala_acceptance" in figures
 
 
 def test_in_more_dimensions_there_are_slices_and_brackets() -> None:
-    figures, arrays = evaluate(settings("rings10d"))
+    figures, arrays = measured(settings("rings10d"))
     assert {"slice_tv", "slice_kl", "kl", "kl_low", "kl_high"} <= figures.keys()
     assert figures["kl_low"] <= figures["kl"] <= figures["kl_high"]
     area = float(arrays["slice_side"][1] - arrays["slice_side"][0]) ** 2

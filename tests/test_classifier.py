@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from coldness.chains import Bank, DataStart, GaussianNoise, Source, UniformNoise
 from coldness.chains.source import repeated
 from coldness.data import Digits, Mixture2D
-from coldness.energies import ClassifierEnergy, ScalarEnergy
+from coldness.energies import ClassifierEnergy, ScalarEnergy, Sum
+from coldness.files import load_checkpoint
 from coldness.guard.watch import Watch
 from coldness.kernels import Langevin
 from coldness.nets import MLP
 from coldness.objectives import Batch, Contrast, CrossEntropy
-from coldness.files import load_checkpoint
-from coldness.training import Settings, Training, fit
+from coldness.training import Settings, build, fit
 from small import same
 
 CLASSES = 3
@@ -51,7 +51,10 @@ def test_given_a_class_the_energy_is_its_negative_logit() -> None:
     expected = torch.stack([-energy.logits(x)[i, y] for i, y in enumerate(labels)])
     torch.testing.assert_close(energy.given(labels).energy(x), expected)
     torch.testing.assert_close(energy.given(labels)(x), 5.0 * expected)
-    assert energy.given(labels) is energy.given(labels.flip(0))
+    both = Sum([energy.given(labels), energy.given(labels.flip(0))])
+    other = energy.given(labels.flip(0))
+    torch.testing.assert_close(both(x), energy.given(labels)(x) + other(x))
+    assert not torch.equal(energy.given(labels)(x), other(x))  # objects of their own
 
 
 def test_a_classifiers_state_has_nothing_of_its_conditionals() -> None:
@@ -207,14 +210,14 @@ def settings(**changes: object) -> Settings:
 
 
 def test_resuming_a_classifier_is_exact_with_its_bank_and_classes(tmp_path: Path) -> None:
-    whole = Training(settings())
+    whole = build(settings())
     (tmp_path / "a").mkdir()
     fit(whole, tmp_path / "a")
-    halves = Training(settings())
+    halves = build(settings())
     (tmp_path / "b").mkdir()
-    halves.settings.iterations = 12
+    halves.settings = replace(halves.settings, iterations=12)
     fit(halves, tmp_path / "b")
-    again = Training(settings())
+    again = build(settings())
     again.load_state_dict(load_checkpoint(tmp_path / "b" / "checkpoints" / "last.ckpt"))
     fit(again, tmp_path / "b")
     assert same(
@@ -228,7 +231,7 @@ def test_in_parts_an_iteration_is_the_same_up_to_rounding() -> None:
     source = Source(DataStart(), Langevin(0.001), steps=0, conditional=True)
     gradients = []
     for at_once in (None, 5):
-        training = Training(settings(sources=[source], at_once=at_once))
+        training = build(settings(sources=[source], at_once=at_once))
         training.iterate()
         gradients.append([p.grad for p in training.parameters])
     for a, b in zip(*gradients, strict=True):
@@ -236,7 +239,7 @@ def test_in_parts_an_iteration_is_the_same_up_to_rounding() -> None:
 
 
 def test_in_parts_no_more_than_asked_for_go_through_the_network() -> None:
-    training, sizes = Training(settings(at_once=5)), []
+    training, sizes = build(settings(at_once=5)), []
     training.energy.net.register_forward_pre_hook(lambda net, x: sizes.append(len(x[0])))
     training.iterate()
     assert max(sizes) == 5
@@ -245,7 +248,7 @@ def test_in_parts_no_more_than_asked_for_go_through_the_network() -> None:
 def test_labels_of_data_and_of_negatives_reach_the_loss() -> None:
     """d is the mean of c (-f_y) over the batch less that of the chains, each of its class."""
     source = Source(DataStart(), Langevin(0.001), steps=0, conditional=True)
-    training = Training(settings(sources=[source], data_noise=0.0))
+    training = build(settings(sources=[source], data_noise=0.0))
     figures = training.iterate()
     assert float(figures["d"]) == pytest.approx(0.0, abs=1e-4)
     assert float(figures["cross_entropy"]) > 0
@@ -264,7 +267,7 @@ def test_labels_of_data_and_of_negatives_reach_the_loss() -> None:
 )
 def test_parts_that_do_not_fit_are_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        settings(**changes)
+        build(settings(**changes))
 
 
 def test_sources_are_all_conditional_or_none() -> None:
@@ -279,7 +282,7 @@ def test_sources_are_all_conditional_or_none() -> None:
 def test_a_network_with_batch_norm_is_refused_as_an_energy() -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.BatchNorm1d(8), nn.Linear(8, 10))
     with pytest.raises(ValueError, match="BatchNorm1d, couples the examples of a batch"):
-        Training(settings(energy=ClassifierEnergy(net, 500.0)))
+        build(settings(energy=ClassifierEnergy(net, 500.0)))
 
 
 def test_gaps_of_logits_are_ordinary_to_the_guard() -> None:

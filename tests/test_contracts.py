@@ -33,6 +33,7 @@ from coldness.chains import (
     Adaptation,
     Bank,
     DataStart,
+    FittedNoise,
     GaussianNoise,
     InverseNormSteps,
     LikeData,
@@ -61,6 +62,7 @@ from coldness.energies import (
     Energy,
     Gaussian,
     GaussianMixture,
+    Given,
     Mixture,
     PlanarRings,
     RadialRings,
@@ -112,6 +114,7 @@ STARTS: dict[type[Start], Callable[[], Start]] = {
     LikeData: lambda: LikeData(2.0),
     UniformNoise: lambda: UniformNoise(-2.0, 1.0),
     DataStart: lambda: DataStart(),
+    FittedNoise: lambda: FittedNoise(2.0),
     Bank: lambda: Bank(30, GaussianNoise(0.5, 2.0), refresh=0.3, refresh_batch=0.1),
 }
 
@@ -130,6 +133,7 @@ ENERGIES: dict[type[Energy], Callable[[], Energy]] = {
     Mixture: lambda: Mixture([copy.deepcopy(GAUSSIAN), RadialRings([1.0], 0.3)], [0.3, 0.7]),
     Tempered: lambda: Tempered(copy.deepcopy(GAUSSIAN), 0.5),
     ClassifierEnergy: lambda: ClassifierEnergy(of_classes(), 5.0, 3),
+    Given: lambda: Given(ClassifierEnergy(of_classes(), 5.0, 3), torch.tensor([1])),
 }
 
 

@@ -19,7 +19,7 @@ from coldness.chains import (
 from coldness.cli.doctor import warning_lines
 from coldness.kernels import HMC, GeometricSteps, Langevin
 from coldness.schedules import Linear
-from coldness.training import Training
+from coldness.training import build
 from coldness.training.recipe import RecipeError, find, resolve
 from small import settings
 
@@ -80,7 +80,7 @@ def test_data_gets_noise_in_the_coordinates_that_kernels_move_in(
     kind: str, noise: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ["--data.radius=3", "--data.std=0.5", f"--preconditioner={kind}", *noise]
-    training = Training(settings("mixture2d", *words))
+    training = build(settings("mixture2d", *words))
     seen = []
     draw = Source.draw
 

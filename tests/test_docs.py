@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import yaml
+from coldness.cli.words import read_recipe
 
 from coldness.cli import recipes
 from coldness.cli.main import COMMANDS
-from coldness.cli.words import read_recipe
 from coldness.studies import read_study
 from coldness.training.recipe import packaged
 

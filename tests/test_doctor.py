@@ -24,9 +24,9 @@ from coldness.doctor.start import drift
 from coldness.doctor.steps import path_length, visits
 from coldness.doctor.trial import Trial, fresh_training, run_trial
 from coldness.doctor.updates import cost, duration, numbers, starvation, update_size
-from coldness.limits import effective_fraction
 from coldness.energies import Coordinates, Energy, Gaussian
 from coldness.kernels import HMC, GeometricSteps, Langevin
+from coldness.limits import effective_fraction
 from coldness.objectives import Contrast
 from coldness.training import Settings
 from coldness.training.recipe import find, packaged, resolve

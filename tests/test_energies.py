@@ -22,6 +22,7 @@ from coldness.energies import (
     ScalarEnergy,
     Sum,
     Tempered,
+    check_coordinates,
 )
 from coldness.nets import MLP
 from laws import KINDS, banana, coordinates, matrix, normal
@@ -335,21 +336,37 @@ def test_images_are_whitened_as_images() -> None:
 
 
 class Walled(ScalarEnergy):
-    """With an energy of its own, written in x as it would be without coordinates."""
+    """Overrides `energy`, and forgets `energy_at`."""
 
     def energy(self, x: Tensor) -> Tensor:
         return super().energy(x) + x.square().sum(1)
 
 
+class Bowl(Energy):
+    """Written in x, as it would be without coordinates."""
+
+    def energy(self, x: Tensor) -> Tensor:
+        return (x - 1).square().sum(1)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_energy_of_ones_own_is_the_same_in_the_coordinates(kind: str) -> None:
-    energies = [scalar(kind), Walled(MLP(2, (8,), "silu"), coldness=2.0).double()]
+    energies = [scalar(kind), Bowl(coldness=2.0)]
     energies[1].coordinates = coordinates(kind)
     y = normal(5, 2)
     for energy in energies:
         at = energy.coordinates
         torch.testing.assert_close(energy.white(y), energy(at.unwhiten(y)))
         assert energy.white is energy.white
+        check_coordinates(energy, at.unwhiten(y))
+
+
+def test_an_energy_that_is_another_in_the_coordinates_is_refused() -> None:
+    energy = Walled(MLP(2, (8,), "silu"), coldness=2.0).double()
+    check_coordinates(energy, normal(5, 2))  # without coordinates it does not matter
+    energy.coordinates = coordinates("full")
+    with pytest.raises(ValueError, match="energy and energy_at of Walled disagree"):
+        check_coordinates(energy, normal(5, 2))
 
 
 def test_coordinates_are_inverted_in_the_precision_that_they_have() -> None:

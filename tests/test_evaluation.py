@@ -9,9 +9,9 @@ import torch
 
 from coldness.data import Mixture2D, Rings2D, Rings10D
 from coldness.energies import Gaussian, GaussianMixture
-from coldness.evaluation import compare_on_grid, energy_distance, evaluate, neighbour_share
+from coldness.evaluation import compare_on_grid, energy_distance, neighbour_share
 from laws import generator, normal
-from small import settings
+from small import measured, settings
 
 
 @pytest.mark.parametrize("data", [Mixture2D(), Mixture2D(equal_weights=True), Rings2D()])
@@ -86,15 +86,15 @@ def test_energy_distance_of_gaussians_is_the_closed_form(generator: torch.Genera
 
 def test_evaluating_twice_gives_the_same_figures() -> None:
     given = settings()
-    first, arrays = evaluate(given)
-    again, _ = evaluate(given)
+    first, arrays = measured(given)
+    again, _ = measured(given)
     assert first == again
     assert first["energy_distance_floor"] > 0
     assert arrays["x_short"].shape == arrays["x_data"].shape == (50, 2)
 
 
 def test_no_grid_where_it_cannot_be() -> None:
-    figures, arrays = evaluate(settings("rings10d"))
+    figures, arrays = measured(settings("rings10d"))
     assert "tv" not in figures
     assert "log_p_model" not in arrays
     assert figures["energy_distance_short"] > 0

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from coldness.guard import Diverged
 from coldness.runs.events import read_lines
-from coldness.training import Diverged, Training, fit
+from coldness.training import build, fit
 from coldness.training.recipe import find, packaged, resolve
 
 NAN = "--terms=[{class_path: NaNGradient, init_args: {at: 33}}]"
@@ -35,7 +36,7 @@ def test_a_failure_is_seen(name: str, tmp_path: Path) -> None:
     """Schedules are those of the whole run; it is only cut short."""
     iterations, causes, changes = SOON[name]
     words = ["--guard.policy=warn", "--compile=never", *changes]
-    training = Training(resolve(find(f"failures/{name}"), words)[0].settings)
+    training = build(resolve(find(f"failures/{name}"), words)[0].settings)
 
     class Enough(Exception):
         pass

@@ -17,6 +17,8 @@ from coldness.diagnostics.cusum import Cusum
 from coldness.diagnostics.onset import onset
 from coldness.energies import Coordinates
 from coldness.faults import LostStart, PoisonedBank
+from coldness.files import load_checkpoint
+from coldness.guard import Diverged, Guard
 from coldness.guard.remedies import (
     LargerBeta,
     MoreSteps,
@@ -30,11 +32,11 @@ from coldness.guard.remedies import (
 )
 from coldness.guard.watch import RECENT, Alarm, Watch
 from coldness.kernels import HMC, Langevin
+from coldness.limits import largest_beta
 from coldness.runs.events import EventLog, read_lines
-from coldness.files import load_checkpoint
 from coldness.runs.log import read_metrics
-from coldness.training import Diverged, Guard, Training, fit
-from small import same, settings, trained
+from coldness.training import build, fit
+from small import same, settings, trained, weights
 
 # The running law.
 
@@ -191,9 +193,12 @@ def test_a_watch_goes_on_where_it_stopped() -> None:
 
 def test_relief_changes_what_it_says() -> None:
     relief = LargerBeta().strengthen(LargerBeta().strengthen(Relief()))
-    assert relief.beta_of(0.0) == 0.75
-    assert relief.beta_of(0.5) == 0.875
-    assert Relief().beta_of(0.3) == 0.3
+    assert relief.beta_of(0.0, 2) == 0.75
+    assert relief.beta_of(0.5, 2) == 0.875
+    assert Relief().beta_of(0.3, 2) == 0.3
+    # No further than where negatives count, in many dimensions: the doctor would warn of more.
+    assert relief.beta_of(0.0, 768) == largest_beta(768) < 0.08
+    assert relief.beta_of(0.2, 768) == 0.2
     relief = SmallerRate(factor=0.1).strengthen(SmallerRate(factor=0.5).strengthen(relief))
     assert relief.rate == pytest.approx(0.05)
     assert relief.beta == 2
@@ -310,7 +315,7 @@ def test_new_random_numbers_after_a_rollback(tmp_path: Path) -> None:
 
 def test_without_an_alarm_the_guard_changes_nothing(tmp_path: Path) -> None:
     states = [
-        trained(tmp_path / policy, "mixture2d", f"--guard.policy={policy}").weights()
+        weights(trained(tmp_path / policy, "mixture2d", f"--guard.policy={policy}"))
         for policy in ("rollback", "stop", "warn")
     ]
     assert same(states[0], states[1])
@@ -320,17 +325,17 @@ def test_without_an_alarm_the_guard_changes_nothing(tmp_path: Path) -> None:
 
 def test_stop_ends_with_the_last_good_model(tmp_path: Path) -> None:
     given = settings("mixture2d", NAN, *LOOKS, "--guard.policy=stop")
-    training = Training(given)
+    training = build(given)
     with pytest.raises(Diverged, match="iteration 30, the last good") as caught:
         fit(training, tmp_path)
     assert caught.value.iteration == 33
     assert caught.value.kept == 30
     until = trained(tmp_path / "until", "mixture2d", NAN, *LOOKS[:2], "--iterations=30")
-    assert not same(training.weights(), until.weights())  # another schedule: 60 iterations
-    again = Training(settings("mixture2d", NAN, *LOOKS))
+    assert not same(weights(training), weights(until))  # another schedule: 60 iterations
+    again = build(settings("mixture2d", NAN, *LOOKS))
     for _ in range(30):
         again.iterate()
-    assert same(training.weights(), again.weights())
+    assert same(weights(training), weights(again))
     assert events(tmp_path)[-1]["event"] == "stopped"
     saved = load_checkpoint(tmp_path / "checkpoints" / "last.ckpt")
     assert saved["iteration"] == 30
@@ -341,7 +346,7 @@ def test_a_run_that_was_stopped_goes_on_without_what_was_seen_then(tmp_path: Pat
     far = ("mixture2d", "--sources.0.start.mean=[-400.0,0.0]", "--optimiser.lr=1e-9", *LOOKS)
     with pytest.raises(Diverged):
         trained(tmp_path, *far, "--guard.policy=stop")
-    resumed = Training(settings(*far))
+    resumed = build(settings(*far))
     resumed.load_state_dict(load_checkpoint(tmp_path / "checkpoints" / "last.ckpt"))
     fit(resumed, tmp_path)
     told = [(e["event"], e["iteration"]) for e in events(tmp_path)]
@@ -388,7 +393,7 @@ def test_relief_is_taken_away_comes_back_and_stays(tmp_path: Path) -> None:
 
 
 def test_a_run_that_cannot_be_saved_is_given_up(tmp_path: Path) -> None:
-    training = Training(settings("mixture2d", "--optimiser.lr=1e30", "--guard.attempts=3"))
+    training = build(settings("mixture2d", "--optimiser.lr=1e30", "--guard.attempts=3"))
     with pytest.raises(Diverged, match="given up after 3 rollbacks") as caught:
         fit(training, tmp_path)
     assert caught.value.kept == 0
@@ -396,7 +401,7 @@ def test_a_run_that_cannot_be_saved_is_given_up(tmp_path: Path) -> None:
 
 
 def test_rungs_are_climbed_in_order(tmp_path: Path) -> None:
-    training = Training(settings("mixture2d", "--optimiser.lr=1e30", "--guard.attempts=9"))
+    training = build(settings("mixture2d", "--optimiser.lr=1e30", "--guard.attempts=9"))
     with pytest.raises(Diverged):
         fit(training, tmp_path)
     suited = [r.description for r in default_ladder() if "not_finite" in r.treats]
@@ -410,7 +415,7 @@ def test_a_rescued_run_resumes_to_the_bit(killed_at: int, tmp_path: Path) -> Non
     run = ("mixture2d", "--sources.0.start.mean=[-400.0,0.0]", "--optimiser.lr=1e-9")
     more = (*LOOKS, "--checkpoint_every=15")
     whole = trained(tmp_path / "whole", *run, *more)
-    half = Training(settings(*run, *more))
+    half = build(settings(*run, *more))
     calls = 0
     iterate = half.iterate
 
@@ -425,11 +430,11 @@ def test_a_rescued_run_resumes_to_the_bit(killed_at: int, tmp_path: Path) -> Non
     (tmp_path / "half").mkdir()
     with pytest.raises(RuntimeError, match="killed"):
         fit(half, tmp_path / "half")
-    resumed = Training(settings(*run, *more))
+    resumed = build(settings(*run, *more))
     resumed.load_state_dict(load_checkpoint(tmp_path / "half" / "checkpoints" / "last.ckpt"))
     fit(resumed, tmp_path / "half")
     assert whole.attempt == resumed.attempt == 1
-    assert same(whole.weights(), resumed.weights())
+    assert same(weights(whole), weights(resumed))
     for name in ("metrics.csv", "events.jsonl"):
         assert (tmp_path / "whole" / name).read_text() == (tmp_path / "half" / name).read_text()
 

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from coldness.limits import LEAST_GRAD_SCALE
 from coldness.diagnostics.health import ADVICE, health_metrics, training_state
 from coldness.diagnostics.weights import starved_share, weight_health
+from coldness.limits import LEAST_GRAD_SCALE
 
 N = 3000
 RNG = np.random.default_rng(0)

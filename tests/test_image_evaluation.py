@@ -17,8 +17,7 @@ from coldness.data import ImageData, Pictures
 from coldness.diagnostics import distances as of_distances
 from coldness.diagnostics.distances import distances
 from coldness.energies import ClassifierEnergy, ScalarEnergy
-from coldness.evaluation import evaluate
-from coldness.evaluation.bank_checks import bank_metrics, bank_samples
+from coldness.evaluation.bank_checks import bank_metrics, bank_samples, banks_of
 from coldness.evaluation.class_samples import by_class, judged
 from coldness.evaluation.classification import BINS, probabilities, refined, reliability
 from coldness.evaluation.features import NoFeatures, as_bytes, feature_network
@@ -32,6 +31,7 @@ from coldness.evaluation.scores import slope
 from coldness.kernels import Langevin
 from coldness.training.settings import Evaluation, Settings
 from laws import assert_mean, generator, normal
+from small import measured, untrained
 
 CLASSES = 3
 
@@ -392,8 +392,8 @@ def test_other_images_are_dequantised_as_data_is(tmp_path: Path) -> None:
 def test_evaluation_of_a_classifier_of_images() -> None:
     settings = run(refine_steps=2, class_samples=4)
     banks = [source.state_dict() for source in settings.sources]
-    figures, arrays = evaluate(settings, banks=banks)
-    again, more = evaluate(settings, banks=banks)
+    figures, arrays = measured(settings, banks=banks)
+    again, more = measured(settings, banks=banks)
     assert again == figures
     assert set(more) == set(arrays)
     assert all(torch.equal(arrays[name], more[name]) for name in arrays)
@@ -406,7 +406,7 @@ def test_evaluation_of_a_classifier_of_images() -> None:
     assert arrays["x_nearest"].shape == arrays["x_short"].shape
     assert "auroc_maxp_noise" in figures
     assert len(arrays["reliability_refined_share"]) == BINS
-    fewer, _ = evaluate(run(class_samples=0))
+    fewer, _ = measured(run(class_samples=0))
     gone = {n for n in figures if n.endswith("_refined")} | {"judge_accuracy", "class_agreement"}
     assert fewer == {name: value for name, value in figures.items() if name not in gone}
 
@@ -414,7 +414,10 @@ def test_evaluation_of_a_classifier_of_images() -> None:
 def test_refined_images_that_are_lost_are_counted() -> None:
     settings = run(refine_steps=1, class_samples=0)
     settings.sources[0] = replace(settings.sources[0], kernel=Langevin(1e38))
-    figures, arrays = check_classes(settings, images().test, lambda stage: None)
+    how, data = settings.evaluation, settings.data
+    figures, arrays = check_classes(
+        untrained(settings), data, how, images().test, lambda stage: None
+    )
     assert figures["accuracy"] == 1.0
     assert figures["lost_chains_refined"] == len(images().test)
     assert "accuracy_refined" not in figures
@@ -425,7 +428,7 @@ def test_no_more_than_asked_for_go_through_the_network() -> None:
     settings, sizes = run(refine_steps=2, class_samples=4, adjusted=True), []
     settings = replace(settings, at_once=7)
     settings.energy.net.register_forward_pre_hook(lambda net, x: sizes.append(len(x[0])))
-    figures, _ = evaluate(settings)
+    figures, _ = measured(settings)
     assert max(sizes) == 7
     assert 0 < figures["mala_acceptance"] <= 1
 
@@ -434,7 +437,7 @@ def test_larger_images_have_quality_of_every_chain(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("coldness.evaluation.sample_quality.feature_network", lambda name: flat)
     settings = run(18, 3, class_samples=0)
     banks = [source.state_dict() for source in settings.sources]
-    figures, arrays = evaluate(settings, banks=banks)
+    figures, arrays = measured(settings, banks=banks)
     for chain in ("short", "long", "from_data", "bank", "floor"):
         for kind in ("kid", "fid", "is"):
             assert f"{kind}_effnet_{chain}" in figures
@@ -456,7 +459,9 @@ def test_few_images_are_kept_and_lost_chains_have_no_quality(
     lost = x.clone()
     lost[3, 0, 0, 0] = torch.nan
     given = {"x_data": x, "x_short": x, "x_long": lost, "x_class": x, "u_data": torch.zeros(20)}
-    figures, arrays = check_images(settings, given, (), lambda stage: None)
+    figures, arrays = check_images(
+        settings.data, settings.evaluation, given, {}, lambda stage: None
+    )
     assert {name: len(values) for name, values in arrays.items() if name in given} == {
         "x_data": 7, "x_short": 7, "x_long": 7, "x_class": 20, "u_data": 20
     }  # fmt: skip
@@ -468,28 +473,27 @@ def test_few_images_are_kept_and_lost_chains_have_no_quality(
 def test_noise_is_that_of_the_end_of_training() -> None:
     settings = run()
     x = torch.zeros(200, 1, 6, 6)
-    found = noisy(settings, x, generator())
+    found = noisy(untrained(settings), x, generator())
     assert float(found.std()) == pytest.approx(0.03, rel=0.05)
-    settings.data_noise = 0.0
-    assert noisy(settings, x, generator()) is x
+    assert noisy(untrained(replace(settings, data_noise=0.0)), x, generator()) is x
 
 
 def test_banks_of_bytes_are_read_as_chains_and_examples_do_not_repeat() -> None:
     """All examples of few are compared: their spacing is not 0, and a copy of data has 1."""
-    settings = run()
+    settings = replace(run(), data_noise=0.0)
     data = settings.data
     assert isinstance(data, ImageData)
-    settings.data_noise = 0.0
     settings.sources[0].start = bank = Bank(150, UniformNoise(), storage="uint8")
     bank.prepare(data.train, settings.energy.coordinates, generator())
     bank.put(torch.arange(150), data.train, 1)
-    banks = [source.state_dict() for source in settings.sources]
-    assert banks[0]["start"]["x"].dtype == torch.uint8
-    x = bank_samples(settings, banks, 150, generator())
+    states = [source.state_dict() for source in settings.sources]
+    assert states[0]["start"]["x"].dtype == torch.uint8
+    banks = banks_of(settings.sources, states)
+    x = bank_samples(banks, 150, generator())
     assert x is not None
     level = float(data.train.max() - data.train.min()) / 255
     assert float(nearest(x, data.train)[1].max()) < level / 2 * math.sqrt(36) + 1e-6
-    figures = bank_metrics(settings, banks)
+    figures = bank_metrics(untrained(settings), data, banks, settings.evaluation.seed)
     assert figures["bank_duplicates"] == 0
     # Of 75 slots and 75 examples, each a sample of the same 150.
     assert figures["bank_spacing"] == pytest.approx(1, abs=0.1)

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from browser import check_in_browser, images, needs_browser
+from coldness.files import BadFile
 from coldness.metrics import in_order, title
 from coldness.report import reliability, score_histograms, write_report
 from coldness.report.figures import DARK, LIGHT, Curve
@@ -21,7 +22,6 @@ from coldness.report.image_grids import CLASSES, MOMENTS, ROW, Moments, pictures
 from coldness.report.run import read_run
 from coldness.report.tiles import NOT_FINITE, SHARP, Tiles, gap_of, square, tiles
 from coldness.report.trust import pictures as small_pictures
-from coldness.files import BadFile
 from coldness.studies.plate_figure import figure_png
 from coldness.trust.comparison import best, main_metrics
 from conftest import BLANK

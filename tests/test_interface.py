@@ -1,4 +1,4 @@
-"""The public interface: every line that the README and the reference promise, as a user writes it."""
+"""The public interface, line by line, as a user writes it."""
 
 from __future__ import annotations
 

@@ -19,14 +19,15 @@ from coldness.chains import (
 )
 from coldness.cli.doctor import temperature_lines, warning_lines
 from coldness.energies import Gaussian, ScalarEnergy
+from coldness.guard import Diverged
 from coldness.kernels import MALA, GeometricSteps, Kernel, Langevin, run
 from coldness.nets import MLP
 from coldness.runs.folder import RunFolder
 from coldness.runs.log import read_metrics
-from coldness.training import Diverged, Training, fit
+from coldness.training import build, fit
 from coldness.training.recipe import find, resolve
 from laws import coordinates, generator, normal
-from small import QUICK, same, settings, trained
+from small import QUICK, same, settings, trained, weights
 
 STD, COLDNESS, RADIUS, STEP = 0.5, 5.0, 0.8, 0.01
 
@@ -109,7 +110,7 @@ def test_a_step_that_is_not_a_number_reaches_the_guard(tmp_path: Path) -> None:
     adapted, broken = "--sources.0.adaptation=InverseNormSteps", "--optimiser.lr=1e30"
     words = [adapted, broken, "--guard.policy=stop"]
     with pytest.raises(Diverged, match="not finite"):
-        fit(Training(settings("mixture2d", *words)), tmp_path)
+        fit(build(settings("mixture2d", *words)), tmp_path)
     scales = read_metrics(tmp_path / "metrics.csv")["step_scale"]
     assert math.isfinite(scales[0])
     assert any(math.isnan(scale) for scale in scales)
@@ -158,7 +159,7 @@ INVERSE = ["--sources.0.adaptation={class_path: InverseNormSteps, init_args: {of
 
 
 def test_a_run_resumes_bit_for_bit() -> None:
-    whole, first, second = (Training(settings("mixture2d", *INVERSE)) for _ in range(3))
+    whole, first, second = (build(settings("mixture2d", *INVERSE)) for _ in range(3))
     for _ in range(10):
         whole.iterate()
     for _ in range(5):
@@ -167,8 +168,8 @@ def test_a_run_resumes_bit_for_bit() -> None:
     for _ in range(5):
         second.iterate()
     assert same(whole.state_dict()["sources"], second.state_dict()["sources"])
-    assert same(whole.weights(), second.weights())
-    assert float(whole.weights()["sources.0.log_scale"]) != 0
+    assert same(weights(whole), weights(second))
+    assert float(weights(whole)["sources.0.log_scale"]) != 0
 
 
 def test_sampling_uses_the_last_step_which_is_saved_with_the_model(tmp_path: Path) -> None:
@@ -176,7 +177,7 @@ def test_sampling_uses_the_last_step_which_is_saved_with_the_model(tmp_path: Pat
     folder = RunFolder(tmp_path / "a")
     quick = [*QUICK, "--iterations=40", "--batch_size=16", "--sources.0.steps=3"]
     folder.save_config(resolve(find("mixture2d"), [*quick, *INVERSE])[0].text, "mixture2d", "")
-    folder.save_model(training.weights())
+    folder.save_model(weights(training))
     loaded = folder.load()
     source, ours = loaded.sources[0], training.settings.sources[0]
     assert torch.equal(inverse(source).log_scale, inverse(ours).log_scale)

@@ -12,7 +12,7 @@ import torch
 
 from coldness.chains import Source
 from coldness.diagnostics import paired_covariance, signal_to_noise
-from coldness.training import Training
+from coldness.training import build
 from small import settings
 
 PAIR = (
@@ -25,7 +25,7 @@ def one_iteration(
     words: str, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[dict[str, float], torch.Tensor, list[torch.Tensor]]:
     """Figures, and U of the data and of every source's negatives, before the update."""
-    training = Training(settings("mixture2d", words))
+    training = build(settings("mixture2d", words))
     before = copy.deepcopy(training.energy)
     seen: list[tuple[torch.Tensor, torch.Tensor]] = []
     draw = Source.draw

@@ -16,7 +16,6 @@ from torch import Tensor
 from coldness.data import Mixture2D, Points, Rings10D
 from coldness.data.points import BadPoints
 from coldness.energies import Energy
-from coldness.evaluation import evaluate
 from coldness.evaluation.ood import (
     LEAST_POINTS,
     compare_with_sets,
@@ -25,7 +24,7 @@ from coldness.evaluation.ood import (
     separation,
 )
 from laws import generator
-from small import settings
+from small import measured, settings
 
 SCORES = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
 
@@ -195,9 +194,9 @@ def test_without_a_known_density_plain_models_stand_in(tmp_path: Path) -> None:
 
 def test_evaluation_has_the_figures_and_leaves_others_alone() -> None:
     given_settings = settings("mixture2d", "--evaluation.ais=null", "--evaluation.adjusted=false")
-    figures, arrays = evaluate(given_settings)
+    figures, arrays = measured(given_settings)
     other = torch.full((120, 2), 1.5)
-    again, more = evaluate(given_settings, others={"corner": other})
+    again, more = measured(given_settings, others={"corner": other})
     assert {k: v for k, v in again.items() if "corner" not in k} == figures
     assert 0 <= again["auroc_logp_corner"] <= 1
     assert len(more["u_ood_corner"]) == 120

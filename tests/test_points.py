@@ -15,14 +15,14 @@ from coldness.cli.main import main
 from coldness.data import HeldOut, Mixture2D, Points
 from coldness.data.points import BadPoints
 from coldness.energies import Energy, Gaussian, ScalarEnergy, Sum
-from coldness.evaluation import compare_on_grid, evaluate
+from coldness.evaluation import compare_on_grid
 from coldness.evaluation.density import score_on_grid
 from coldness.evaluation.likelihood import plain_models
 from coldness.nets import MLP
 from coldness.training.recipe import RecipeError, find, resolve
 from coldness.trust import verdict_on
 from laws import assert_share, generator
-from small import QUICK
+from small import QUICK, measured
 
 MEAN, COVARIANCE = np.array([3.0, -40.0]), np.array([[4.0, 6.0], [6.0, 25.0]])
 
@@ -417,6 +417,6 @@ def test_evaluation_never_counts_more_points_than_there_are(tmp_path: Path) -> N
     path = saved(tmp_path, normal_points(100))
     settings = resolve(find("points"), [f"--data.path={path}", *QUICK])[0].settings
     settings.evaluation.samples = 200
-    figures, arrays = evaluate(settings)
+    figures, arrays = measured(settings)
     assert figures["samples"] == len(arrays["x_data"]) == 20
     assert len(arrays["x_short"]) == 200

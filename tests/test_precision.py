@@ -13,12 +13,12 @@ from coldness.data import Digits
 from coldness.energies import ScalarEnergy
 from coldness.kernels import Langevin
 from coldness.nets import WideResNet
-from coldness.training import Settings, Training
+from coldness.training import Settings, Training, build
 
 
 def training(of: precision.Precision) -> Training:
     torch.manual_seed(0)
-    return Training(
+    return build(
         Settings(
             data=Digits(),
             energy=ScalarEnergy(WideResNet(10, 1, "silu"), 50.0),

@@ -11,7 +11,7 @@ from coldness.chains import Bank
 from coldness.energies import ScalarEnergy
 from coldness.kernels import HMC, MALA
 from coldness.schedules import Linear
-from coldness.training import Training
+from coldness.training import build
 from coldness.training.recipe import RecipeError, find, packaged, resolve
 from small import QUICK, stand_in_images
 
@@ -43,7 +43,7 @@ def toy(name: str) -> list[str]:
 @pytest.mark.parametrize("name", packaged())
 def test_every_recipe_runs_for_two_iterations(name: str, needed: dict[str, list[str]]) -> None:
     given = ["--compile=never", *toy(name), *needed.get(name, [])]
-    training = Training(resolve(find(name), given)[0].settings)
+    training = build(resolve(find(name), given)[0].settings)
     for _ in range(2):
         figures = training.iterate()
     assert float(figures["parameter_gradient"]) > 0

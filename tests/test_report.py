@@ -15,13 +15,13 @@ import yaml
 from browser import check_in_browser, images, needs_browser
 from coldness.cli.train import print_verdict
 from coldness.diagnostics.convergence import CHANGE, SHIFT
+from coldness.files import BadFile
 from coldness.likelihood.ais import LEAST_ESS, LOOSE
 from coldness.report import chains, figures, write_report
 from coldness.report.figures import histogram, sample_density
 from coldness.report.loss_noise import with_noise
 from coldness.report.panels import ENOUGH_FOR_KERNELS
 from coldness.report.training_curves import curves
-from coldness.files import BadFile
 from coldness.trust import verdict_on
 from coldness.trust.answers import number
 from coldness.trust.density_answer import likelihood_line

@@ -12,7 +12,7 @@ from coldness.chains import GaussianNoise, Source
 from coldness.energies import Gaussian
 from coldness.kernels import Langevin
 from coldness.studies import fixed_point, identities, optimisers
-from coldness.training import Training
+from coldness.training import build
 from small import settings
 
 
@@ -60,7 +60,7 @@ def test_regression_is_weighted_least_squares() -> None:
 
 
 def test_taken_negatives_are_where_the_model_sees_little() -> None:
-    training = Training(settings("mixture2d", "--contrast.beta=0.5", "--iterations=200"))
+    training = build(settings("mixture2d", "--contrast.beta=0.5", "--iterations=200"))
     for _ in range(200):
         training.iterate()
     optimisers.take_negatives_away(training)

@@ -18,16 +18,15 @@ from torch import Tensor
 
 from browser import images
 from coldness.energies import Energy
-from coldness.evaluation import evaluate
-from coldness.training.health import training_metrics
+from coldness.files import BadFile
 from coldness.metrics import QUESTIONS, find, title
 from coldness.report import figures, trust, write_report
 from coldness.report.anatomy import pictures as anatomy_pictures
 from coldness.report.events import story
 from coldness.report.run import read_run
 from coldness.runs.events import Event, guard_metrics, read_events
-from coldness.files import BadFile
 from coldness.runs.folder import RunFolder
+from coldness.training.health import training_metrics
 from coldness.training.settings import Settings
 from coldness.trust import verdict_on
 from coldness.trust.ood_answer import (
@@ -37,7 +36,7 @@ from coldness.trust.ood_answer import (
     BEHIND_YES,
     ood,
 )
-from small import settings
+from small import measured, settings
 
 STEADY = {
     "health_window": 2000,
@@ -172,7 +171,7 @@ def evaluated(change: str, *words: str) -> dict[str, float]:
         *words,
     )
     given.energy = Of(given, change)
-    return evaluate(given)[0]
+    return measured(given)[0]
 
 
 @pytest.mark.parametrize(
@@ -367,7 +366,7 @@ def fabricate(folder: Path, columns: dict[str, np.ndarray], change: str = "truth
     rows = zip(*columns.values(), strict=True)
     lines = [",".join(columns), *(",".join(f"{v:.6g}" for v in row) for row in rows)]
     (folder / "metrics.csv").write_text("\n".join(lines) + "\n")
-    RunFolder(folder).save_evaluation(*evaluate(given))
+    RunFolder(folder).save_evaluation(*measured(given))
     return folder
 
 

@@ -11,11 +11,11 @@ from benchmarks import jem
 from benchmarks.contenders import ours
 from benchmarks.jem import SCALE, Images, network
 from benchmarks.toy import Chain, Iteration
-from coldness.machine import keep_freed_memory
 from coldness.chains import Bank, Source, UniformNoise
 from coldness.energies import ClassifierEnergy
 from coldness.guard.policy import Guard
 from coldness.kernels import Langevin
+from coldness.machine import keep_freed_memory
 from coldness.nets import WideResNet
 from coldness.objectives import CrossEntropy
 from coldness.precision import autocast

@@ -41,7 +41,7 @@ _WHERE = {
     "train": "coldness.trainer",
 }
 
-__all__ = ["__version__", *sorted(_WHERE)]  # noqa: PLE0604
+__all__ = ["__version__", *sorted(_WHERE)]
 
 
 def __getattr__(name: str) -> Any:

@@ -57,7 +57,7 @@ def keep_freed_memory() -> bool:
 
 @contextmanager
 def threads(count: int | None) -> Iterator[None]:
-    """So many threads of PyTorch meanwhile, and as many as before afterwards; None for no change."""
+    """So many threads of PyTorch meanwhile, as many as before afterwards; None for no change."""
     import torch
 
     before = torch.get_num_threads()

@@ -16,11 +16,10 @@ their numbers. Loading runs no code from either.
 
 from __future__ import annotations
 
-import math
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -30,7 +29,6 @@ import torch
 import yaml
 from numpy.typing import NDArray
 from torch import Tensor, nn
-
 
 from coldness.batching import at_most, at_once, parts
 from coldness.chains import Source
@@ -312,7 +310,9 @@ class Model:
         found = {f"energy.{name}": value for name, value in self.energy.state_dict().items()}
         if self.sampler is not None:
             states = self.sampler.state_dict()
-            found |= {f"sampler.{k}.{n}": v for k, state in states.items() for n, v in state.items()}
+            found |= {
+                f"sampler.{k}.{n}": v for k, state in states.items() for n, v in state.items()
+            }
         for name, value in self.kept.items():
             if isinstance(value, Tensor):
                 found[f"kept.{name}"] = value
@@ -374,7 +374,7 @@ def _read(folder: Path, allow_imports: bool) -> Model:
             sampler = construct(Source, card["sampler"], allow_imports=allow_imports)
             sampler.start.load_state_dict(_below(tensors, "sampler.start."))
             sampler.load_step_state(_below(tensors, "sampler.step."))
-        z = None if card["log_z"] is None else LogZ(**{k: float(card["log_z"][k]) for k in LOG_Z})
+        z = None if card["log_z"] is None else LogZ(*(float(card["log_z"][k]) for k in LOG_Z))
         kept: dict[str, nn.Module | Tensor] = {}
         for name, node in card["kept"].items():
             module = construct(nn.Module, node, allow_imports=allow_imports)

@@ -42,9 +42,7 @@ def main(words: list[str]) -> int:
         )
         words = ["train", "mixture2d", "--contrast.beta", beta]
         words += ["--iterations", str(given.iterations), "--out", str(folder.path)]
-        train_and_judge(
-            recipe, folder.path, command_of(words), overwrite=folder.holds_run()
-        )
+        train_and_judge(recipe, folder.path, command_of(words), overwrite=folder.holds_run())
         console.print()
     write_report([folder.path for folder in folders.values()], page)
     output.print(f"Both models side by side: {page.resolve()}")

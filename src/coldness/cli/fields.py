@@ -1,14 +1,13 @@
 """Help on the fields of recipes, from signatures and docstrings: all in short, or those of a part.
 
-    --help                         every field of a run
-    --sources.0.kernel.help        classes that the field takes, and the one that the recipe names
-    --sources.0.kernel.help HMC    the fields of one class
+--help                         every field of a run
+--sources.0.kernel.help        classes that the field takes, and the one that the recipe names
+--sources.0.kernel.help HMC    the fields of one class
 """
 
 from __future__ import annotations
 
 import argparse
-import inspect
 from typing import Any
 
 import yaml

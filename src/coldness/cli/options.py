@@ -119,9 +119,7 @@ class _Line:
     helps: list[tuple[str, str | None]] = field(default_factory=list)
 
 
-def read_recipe(
-    parser: CommandParser, words: Sequence[str]
-) -> tuple[argparse.Namespace, Recipe]:
+def read_recipe(parser: CommandParser, words: Sequence[str]) -> tuple[argparse.Namespace, Recipe]:
     """The options of a command, with `overrides` among them, and the recipe that it names.
 
     Where a `--FIELD.help` is asked for, prints it and exits.

@@ -15,7 +15,6 @@ from coldness.data.images import ImageData
 from coldness.data.points import MARGIN, Points
 from coldness.domain import Domain
 
-
 LEAST_TEST_POINTS = 20
 
 

@@ -49,4 +49,8 @@ def path_length(settings: Settings, source: Source, dimensions: int) -> float:
         return 0.0
     steps = langevin_steps(settings, source)
     length = sum((2 * h * dimensions) ** 0.5 for h in steps)
-    return length * source.kernel.gradients_per_step * source.visits(settings.iterations, settings.batch_size)
+    return (
+        length
+        * source.kernel.gradients_per_step
+        * source.visits(settings.iterations, settings.batch_size)
+    )

@@ -4,8 +4,9 @@
 
 Calling the module gives the potential U, because everything that samples or weighs works on U.
 `energy(x)` gives E, what the network says. One forward pass gives all `outputs` of a network, and
-E is `read` from them: with a condition, such as a class, that is the energy of x given it. A code base that writes its chain as
-x - a dE(x) + s xi samples with step h = s^2 / 2 from coldness c = 2 a / s^2.
+E is `read` from them: with a condition, such as a class, that is the energy of x given it. A code
+base that writes its chain as x - a dE(x) + s xi samples with step h = s^2 / 2 from coldness
+c = 2 a / s^2.
 
 References:
     On the Anatomy of MCMC-Based Maximum Likelihood Learning of Energy-Based Models
@@ -86,7 +87,7 @@ class Energy(nn.Module, ABC):
 
     def given(self, condition: Tensor) -> Energy:
         """The energy of x given a condition (B,), such as its class: an object of its own."""
-        if not self.classes:
+        if not (self.classes or self.classifies):
             raise ValueError(f"{type(self).__name__} has no classes to draw samples of")
         return Given(self, condition)
 

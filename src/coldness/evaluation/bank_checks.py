@@ -54,9 +54,7 @@ def bank_metrics(model: Model, data: Data, banks: Banks, seed: int) -> dict[str,
         x_data = _examples(model, data, of_data, of_starts).to(device)
         fresh = start.fresh(COMPARED, x_data, energy.coordinates, of_starts)
         x, age = slots[0].to(device), slots[1]
-        found = bank_health(
-            x, age, fresh, x_data, potential(energy, x), potential(energy, x_data)
-        )
+        found = bank_health(x, age, fresh, x_data, potential(energy, x), potential(energy, x_data))
         metrics |= {source_key(name, k): value for name, value in found.items()}
     return metrics
 

@@ -30,9 +30,9 @@ from coldness.batching import parts
 from coldness.chains import Source
 from coldness.diagnostics.mixing import mixing
 from coldness.energies import Energy
-from coldness.likelihood.potential import potential
 from coldness.evaluation.samples import energy_distance
 from coldness.kernels import MALA, DualAveraging, Kernel, run
+from coldness.likelihood.potential import potential
 from coldness.precision import Precision, autocast
 
 TARGET = 0.67

@@ -55,7 +55,11 @@ def judged(
     data: Labelled, x: Tensor, labels: Tensor, generator: torch.Generator
 ) -> dict[str, float]:
     """Metrics of the judge on samples x (N, C, H, W) drawn for labels (N,)."""
-    if not data.domain.is_images or max(data.shape[1:]) > LARGEST_SIDE or not bool(x.isfinite().all()):
+    if (
+        not data.domain.is_images
+        or max(data.shape[1:]) > LARGEST_SIDE
+        or not bool(x.isfinite().all())
+    ):
         return {}
     train = data.train
     some = torch.randperm(len(train), generator=generator)[:JUDGE_EXAMPLES]

@@ -1,11 +1,12 @@
 """Measuring a trained model: everything that goes into metrics.json and evaluation.npz.
 
 All random numbers come from the evaluation's own seed, so evaluating twice gives the same metrics,
-and two runs are compared on the same data and the same noise. Samples are those of the
-model's sampler: chains from noise with its kernel and step, on the model itself (no tempering). They are compared with fresh data, or with held-out points where
-data is finite; the floor beside these distances is that of two samples of the data, of the same
-number: of training points and test points where data is finite. The same examples are told from
-sets of other points by their potential (ood.py).
+and two models are compared on the same data and the same noise. Samples are those of the model's
+sampler: chains from noise with its kernel and step, on the model itself (no tempering). They are
+compared with fresh data, or with held-out points where data is finite. The floor beside these
+distances is that of two samples of the data, of the same number: of training points and test points
+where data is finite. The same examples are told from out-of-distribution sets by their potential
+(ood.py).
 
 What is asked of images and of classifiers beside is in image_checks.py. Images carry the noise that
 training's had in the end wherever the model looks at them, for it has seen no others; metrics of

@@ -53,9 +53,7 @@ def check_classes(
         if how.refine_steps and model.sampler is not None:
             on_stage(f"the same after {how.refine_steps} steps")
             with autocast(model.precision, model.device):
-                x = refined(
-                    energy, model.sampler, x, how.refine_steps, generator, model.step_scale
-                )
+                x = refined(energy, model.sampler, x, how.refine_steps, generator, model.step_scale)
             lost = int((~x.isfinite().flatten(1).all(1)).sum())
             if lost:
                 metrics["lost_chains_refined"] = lost

@@ -46,8 +46,8 @@ from coldness.data import Data
 from coldness.data.points import BadPoints, read_points
 from coldness.energies import Energy
 from coldness.evaluation.image_sets import IMAGE_SETS, image_sets, read_image_set
-from coldness.likelihood.potential import potential
 from coldness.evaluation.scores import more_scores
+from coldness.likelihood.potential import potential
 
 ACCEPTED = 0.95
 """Share of the data that is accepted where the false positive rate is read off."""

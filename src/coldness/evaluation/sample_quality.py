@@ -28,7 +28,6 @@ from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, interpolate
 
 from coldness.data import HeldOut
-from coldness.training.settings import Features
 from coldness.evaluation.features import (
     LEAST_SIDE,
     Network,
@@ -37,6 +36,7 @@ from coldness.evaluation.features import (
     feature_network,
     metric_of,
 )
+from coldness.training.settings import Features
 
 log = logging.getLogger("coldness")
 

@@ -56,9 +56,7 @@ def _own_scores(energy: Energy, x: Tensor) -> dict[str, NDArray[np.float64]]:
         torch.autocast(like.device.type, enabled=False),
     ):
         found = [energy.scores(part.to(like)) for part in parts(x)]
-    return {
-        name: torch.cat([part[name] for part in found]).double().numpy() for name in found[0]
-    }
+    return {name: torch.cat([part[name] for part in found]).double().numpy() for name in found[0]}
 
 
 def slope(energy: Energy, x: Tensor) -> Tensor:

@@ -15,11 +15,11 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from coldness.files import load_checkpoint, save_checkpoint
 from coldness.guard.policy import Diverged, Guard
 from coldness.guard.remedies import Cause, Relief, Remedy
 from coldness.guard.watch import Alarm, Watch
 from coldness.runs.events import EventLog
-from coldness.files import load_checkpoint, save_checkpoint
 
 RELAPSES = 2
 """After so many relapses the relief stays to the end."""
@@ -121,10 +121,11 @@ class Rescue:
 
     def state_dict(self) -> dict[str, Any]:
         """For the checkpoint; snapshots are in files of their own, each written once."""
-        for snapshot in self.snapshots if self.folder is not None else ():
-            path = self.folder / _name(snapshot)
-            if not path.is_file():
-                save_checkpoint(path, snapshot)
+        if self.folder is not None:
+            for snapshot in self.snapshots:
+                path = self.folder / _name(snapshot)
+                if not path.is_file():
+                    save_checkpoint(path, snapshot)
         return {
             "watch": self.watch.state_dict(),
             "snapshots": [_name(snapshot) for snapshot in self.snapshots],

@@ -99,13 +99,13 @@ def run(
     # What lasts is compiled for; conditions, such as classes, are inputs of the chain.
     bound = getattr(potential, "bound", None)
     potential, condition = bound() if bound is not None else (potential, ())
-    white = getattr(potential, "white", None)
-    own = white is not None and at is getattr(potential, "coordinates", None)
-    if own and at.kind == "full" and kernel.affine and steps > 0:
+    white: Potential | None = getattr(potential, "white", None)
+    own = at is getattr(potential, "coordinates", None)
+    if white is not None and own and at.kind == "full" and kernel.affine and steps > 0:
         chains = run(
-            kernel, white if not condition else Bound(white, condition), at.whiten(x), steps=steps, generator=generator,
-            tempering=tempering, step_size=step_size, schedule=schedule, adaptation=adaptation,
-            trace=trace, compiled=compiled,
+            kernel, Bound(white, condition) if condition else white, at.whiten(x), steps=steps,
+            generator=generator, tempering=tempering, step_size=step_size, schedule=schedule,
+            adaptation=adaptation, trace=trace, compiled=compiled,
         )  # fmt: skip
         return replace(chains, x=at.unwhiten(chains.x))
     h = kernel.step_size if step_size is None else step_size

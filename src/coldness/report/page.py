@@ -16,6 +16,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from coldness.files import BadFile, write_atomically
 from coldness.metrics import in_order, title
 from coldness.report import (
     anatomy,
@@ -33,7 +34,6 @@ from coldness.report.loss_noise import with_noise
 from coldness.report.panels import Densities, Ends, Panel
 from coldness.report.run import Run, read_run
 from coldness.report.training_curves import curves
-from coldness.files import BadFile, write_atomically
 from coldness.trust import THRESHOLDS
 from coldness.trust.answers import number
 

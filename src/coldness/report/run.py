@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import yaml
 
-from coldness.training.health import metrics_of
+from coldness.files import BadFile
 from coldness.report.figures import Array, Mark
 from coldness.report.image_grids import Moments, read_moments
 from coldness.report.panels import Densities, read_densities
 from coldness.runs.events import Event, read_events
-from coldness.files import BadFile
 from coldness.runs.log import read_metrics
+from coldness.training.health import metrics_of
 from coldness.trust import Verdict, verdict_on
 
 COMMAND = "# command:"

@@ -48,7 +48,7 @@ def bound() -> Iterator[Number]:
         with_positive = torch.nn.functional.logsigmoid(ratio).mean() / beta
         bound = torch.nn.functional.logsigmoid(ratio.mean()) / beta
         excess = max(excess, float((with_positive - bound).detach()))
-        ours, _ = Contrast(beta)(u_data, [u_model], beta)
+        ours, *_ = Contrast(beta)(u_data, [u_model], beta)
         for theirs, mine in zip(
             torch.autograd.grad(with_positive, (u_data, u_model)),
             torch.autograd.grad(ours, (u_data, u_model)),

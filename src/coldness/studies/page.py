@@ -13,13 +13,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from coldness.files import BadFile, write_atomically
 from coldness.metrics import STUDY_PAGE, metric
 from coldness.report import figures
 from coldness.report.figures import Array
 from coldness.report.page import environment
 from coldness.report.panels import Panel
 from coldness.report.tiles import Tiles
-from coldness.files import BadFile, write_atomically
 from coldness.studies import study_curves
 from coldness.studies.claims import Outcome, Row
 from coldness.studies.plates import (

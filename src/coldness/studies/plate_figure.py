@@ -9,10 +9,10 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from coldness.files import BadFile, write_atomically
 from coldness.report import figures
 from coldness.report.panels import Panel
 from coldness.report.tiles import Tiles
-from coldness.files import BadFile, write_atomically
 from coldness.studies.claims import Row
 from coldness.studies.plates import Plate, Strip, lay_out
 from coldness.studies.study import Study

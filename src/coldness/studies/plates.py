@@ -22,10 +22,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from coldness.files import BadFile
 from coldness.report.panels import Densities, Ends, Panel, read_densities
 from coldness.report.run import BROKEN
 from coldness.report.tiles import Tiles
-from coldness.files import BadFile
 from coldness.studies import image_plates
 from coldness.studies.claims import Row
 from coldness.studies.study import Block

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from coldness.files import save_checkpoint
 from coldness.guard.policy import Diverged
 from coldness.guard.rescue import Rescue
 from coldness.guard.watch import Watch
 from coldness.runs.events import Event
-from coldness.files import save_checkpoint
 from coldness.runs.log import MetricsLog, Row
 from coldness.training.grids import Grids
 from coldness.training.loop import Training

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coldness.diagnostics.health import health_metrics
-from coldness.runs.events import Event, guard_metrics, read_events
 from coldness.files import BadFile
+from coldness.runs.events import Event, guard_metrics, read_events
 from coldness.runs.log import read_metrics
 
 

@@ -1,4 +1,4 @@
-"""Training: one iteration, top to bottom. Construction is in build.py, the loop around it in fit.py.
+"""Training: one iteration, top to bottom. build.py constructs it, fit.py has the loop around it.
 
     data -> negatives of every source -> contrast -> terms -> update
 
@@ -23,13 +23,13 @@ from torch import Tensor
 
 from coldness.batching import checkpointed
 from coldness.chains.source import repeated
+from coldness.files import BadFile
 from coldness.guard.remedies import Relief
 from coldness.guard.rescue import copied
 from coldness.kernels.run import frozen
 from coldness.metrics import source_key
 from coldness.objectives import Batch, Weights, names_of
 from coldness.precision import autocast
-from coldness.files import BadFile
 from coldness.runs.log import ATTEMPT
 from coldness.seeds import generators
 from coldness.training.effective import Effective, effective
@@ -105,9 +105,7 @@ class Training:
         sizes = [len(x) for x in (x_data, *negatives)]
         labels = None if y_data is None else torch.cat([repeated(y_data, m) for m in sizes])
         with self.autocast():
-            outputs = checkpointed(
-                self.energy.outputs, s.at_once, torch.cat([x_data, *negatives])
-            )
+            outputs = checkpointed(self.energy.outputs, s.at_once, torch.cat([x_data, *negatives]))
             u = self.energy.coldness * self.energy.read(outputs, labels)
         u_data, *u_model = u.split(sizes)
 

@@ -1,7 +1,7 @@
 """Judging a model, as one verb: its metrics, and the answers that are drawn from them.
 
-    judgement = judge(model, data)
-    judgement.metrics["kl"], judgement.answers["density"].grade
+judgement = judge(model, data)
+judgement.metrics["kl"], judgement.answers["density"].grade
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from coldness.data import Data, domain_of, test_data
 from coldness.energies import Energy
 from coldness.evaluation import evaluate
 from coldness.evaluation.bank_checks import Banks
+from coldness.metrics import Topic
 from coldness.model import Model
 from coldness.progress import Stage
 from coldness.training.settings import Evaluation
 from coldness.trust.answers import Answer
-from coldness.trust.verdict import Topic, Verdict, verdict_on
+from coldness.trust.verdict import Verdict, verdict_on
 
 EXAMPLES_FOR_SCALE = 1000
 """Whose moments are taken where samples start like data."""
