@@ -90,7 +90,8 @@ class LostStart(Start):
         mean: Sequence[float] = (3.0, -3.0),
         later_std: float = 0.1,
     ) -> None:
-        self.before, self.after = GaussianNoise(0.0, std), GaussianNoise(tuple(mean), later_std)
+        self.std, self.mean, self.later_std = std, tuple(mean), later_std
+        self.before, self.after = GaussianNoise(0.0, std), GaussianNoise(self.mean, later_std)
         self.at = at
         self.calls = 0
 

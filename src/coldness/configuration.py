@@ -1,0 +1,311 @@
+"""Parts as plain data: what YAML files hold, checked against signatures and made into objects.
+
+A part is written as its class and its arguments,
+
+    {class_path: Langevin, init_args: {step_size: 0.001}}
+
+or as its class alone where no argument is needed: `Langevin`. Where only one class is meant, as in
+`sources`, the arguments stand alone. `construct` makes the part, `describe` writes it down again.
+
+Nothing from outside coldness and torch.optim is imported unless that is allowed: every string is
+a bare name, a number, or the full name of a class from there. Files to be read as data, whose names
+may be anything, are known by their keys.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+from jsonargparse import ArgumentParser, Namespace
+
+from coldness.signatures import (
+    TRUSTED,
+    arguments,
+    class_path,
+    closest,
+    element_of,
+    every_field,
+    imported,
+    is_factory,
+    known_classes,
+    nearest,
+    options_of,
+    parts_of,
+    plain_class,
+    takes_more,
+    type_text,
+)
+
+Part = TypeVar("Part")
+
+BARE = re.compile(r"[\w-]*", re.ASCII)
+FILES = ("path", "test_path", "ood")
+"""Keys of files that are read as data; their values may be anything."""
+
+
+class ConfigurationError(ValueError):
+    """What is wrong with a configuration, in one line."""
+
+
+class UnknownField(ConfigurationError):
+    """A field that does not exist.
+
+    Args:
+        path: of the field, with dots.
+        near: path of the field that is probably meant; None where nothing is alike.
+    """
+
+    def __init__(self, path: str, near: str | None) -> None:
+        self.path, self.near = path, near
+        super().__init__(f"there is no field {path!r}" + self.hint())
+
+    def hint(self, prefix: str = "") -> str:
+        """The end of a message; `prefix` goes before the path."""
+        return "" if self.near is None else f"; did you mean '{prefix}{self.near}'?"
+
+
+def construct(signature: type[Part], node: Any, *, allow_imports: bool = False) -> Part:
+    """The object that a node describes.
+
+    Args:
+        signature: its class, or a base class of it.
+        node: plain data; arguments alone are those of `signature` itself.
+        allow_imports: let it name classes from outside coldness and torch.optim.
+    Raises:
+        ConfigurationError: in one line, what is wrong with the node; errors of the constructors
+            themselves pass through.
+    """
+    cls, given = _top(signature, node, allow_imports)
+    parser, values = _parsed(cls, given)
+    return cls(**vars(parser.instantiate(values)))
+
+
+def complete(signature: type, node: Any, *, allow_imports: bool = False) -> str:
+    """The arguments of a class as YAML, every default filled in; nothing is constructed."""
+    parser, values = _parsed(*_top(signature, node, allow_imports))
+    return parser.dump(values, skip_unset=False)
+
+
+def describe(part: Any) -> Any:
+    """The node that gives the part again: class and arguments, read from its attributes.
+
+    Raises:
+        ConfigurationError: a part does not keep an argument under the argument's own name.
+    """
+    if part is None or isinstance(part, (bool, str)):
+        return part
+    if isinstance(part, (int, float)):
+        return int(part) if isinstance(part, int) else float(part)
+    if hasattr(part, "tolist"):  # tensors and arrays
+        return part.tolist()
+    cls = type(part)
+    if isinstance(part, (list, tuple)) or cls.__name__ == "ModuleList":
+        return [describe(entry) for entry in part]
+    if isinstance(part, dict):
+        return {str(name): describe(value) for name, value in part.items()}
+    if callable(part) and (inspect.isroutine(part) or inspect.isclass(part)):
+        raise ConfigurationError(f"{part!r} is a function or a class, which cannot be described")
+    values = {name: _kept(part, name) for name in arguments(cls)}
+    if takes_more(cls):
+        raise ConfigurationError(f"{cls.__name__} takes **kwargs, which it does not keep by name")
+    return {"class_path": class_path(cls), "init_args": values}
+
+
+def _kept(part: Any, name: str) -> Any:
+    cls = type(part).__name__
+    try:
+        value = getattr(part, name)
+    except AttributeError:
+        raise ConfigurationError(f"{cls} does not keep its argument {name!r}") from None
+    if inspect.ismethod(value):
+        raise ConfigurationError(f"{cls} has a method in place of its argument {name!r}")
+    return describe(value)
+
+
+def check_imports(node: Any, key: str = "") -> None:
+    """Refuses every string that could name or hide code from elsewhere.
+
+    A string is a bare name, a number, several of these with commas between them, or a class of ours
+    by its full name. Anything else could be an import path, a file to read on, or a mapping in
+    quotes that is parsed again.
+    """
+    for name, value in _strings(node, key):
+        harmless = all(BARE.fullmatch(e) or _is_number(e) for e in re.split(", *", value))
+        if name not in FILES and not harmless and not TRUSTED.fullmatch(value):
+            raise ConfigurationError(
+                f"{value!r} is or may lead to code from outside coldness: "
+                "add --allow-imports if you trust it"
+            )
+
+
+def _strings(node: Any, key: str) -> Iterator[tuple[str, str]]:
+    if isinstance(node, str):
+        yield key, node
+    elif isinstance(node, dict):
+        for name, value in node.items():
+            if name == "config" or not BARE.fullmatch(str(name)):
+                raise ConfigurationError(f"there is no field {str(name)!r}")
+            yield from _strings(value, str(name))
+    elif isinstance(node, list):
+        for value in node:
+            yield from _strings(value, key)
+
+
+def _top(signature: type, node: Any, allow_imports: bool) -> tuple[type, dict[str, Any]]:
+    """The class, and its checked arguments."""
+    if not allow_imports:
+        check_imports(node)
+    check = _Check(signature, node, allow_imports)
+    if isinstance(node, str) or (isinstance(node, dict) and "class_path" in node):
+        cls, given = check.named(signature, node, "")
+    elif inspect.isabstract(signature):
+        raise ConfigurationError(check.needs_class(signature, ""))
+    else:
+        cls, given = signature, check.given(signature, node, "")
+    assert cls is not None
+    return cls, given
+
+
+class _Check:
+    """Holds a node against signatures: names of fields and classes, and types of values.
+
+    The result has full names of classes; everything else is as it was given.
+    """
+
+    def __init__(self, signature: type, node: Any, allow_imports: bool) -> None:
+        self.signature, self.node, self.allow_imports = signature, node, allow_imports
+
+    def given(self, cls: type, node: Any, at: str, given_first: bool = False) -> dict[str, Any]:
+        """The arguments of a class."""
+        if not isinstance(node, dict):
+            raise ConfigurationError(f"{at or cls.__name__} must hold fields, got {_short(node)}")
+        known, result = arguments(cls, given_first), {}
+        for name, value in node.items():
+            path = _join(at, name)
+            if name in known:
+                result[name] = self.value(known[name].hint, value, path)
+            elif takes_more(cls):
+                result[name] = value
+            else:
+                raise UnknownField(path, self._near(path, known))
+        missing = [name for name in known if known[name].required and name not in node]
+        if missing:
+            raise ConfigurationError(
+                f"{at + ': ' if at else ''}{cls.__name__} needs {', '.join(missing)}"
+            )
+        return result
+
+    def value(self, hint: Any, value: Any, at: str) -> Any:
+        """One value of a field of this type."""
+        element = element_of(hint)
+        if isinstance(value, list) and parts_of(element):
+            return [self.value(element, entry, f"{at}.{k}") for k, entry in enumerate(value)]
+        if not parts_of(hint) or value is None or not isinstance(value, (str, dict)):
+            _check_type(hint, value, at)
+            return value
+        plain = plain_class(hint)
+        if isinstance(value, str) and _is_number(value):
+            _check_type(hint, value, at)
+            return value
+        if isinstance(value, dict) and "class_path" not in value:
+            if plain is None:
+                raise ConfigurationError(self.needs_class(hint, at))
+            return self.given(plain, value, at)
+        cls, given = self.named(hint, value, at)
+        if cls is None:
+            return value
+        return given if cls is plain else {"class_path": class_path(cls), "init_args": given}
+
+    def named(self, hint: Any, value: Any, at: str) -> tuple[type | None, dict[str, Any]]:
+        """Class and arguments of a part; no class where it is left to jsonargparse."""
+        node = {"class_path": value} if isinstance(value, str) else value
+        extra = set(node) - {"class_path", "init_args", "dict_kwargs"}
+        if extra:
+            name = sorted(map(str, extra))[0]
+            raise ConfigurationError(
+                f"{_join(at, name)}: arguments of {node['class_path']} go under init_args"
+            )
+        name, known = node["class_path"], known_classes(hint)
+        cls = known.get(name) if isinstance(name, str) else None
+        if cls is None and isinstance(name, str) and "." in name:
+            cls = imported(name)
+            if not inspect.isclass(cls) or not issubclass(cls, parts_of(hint)):
+                if self.allow_imports and cls is not None:  # a function that makes the part
+                    return None, {}
+                cls = None
+        if cls is None:
+            near = nearest(str(name).split(".")[-1], known)
+            if len(options_of(hint)) > len(parts_of(hint)):  # it may be a number, say
+                raise ConfigurationError(
+                    f"{at} must be {type_text(hint)}, got {_short(name)}{near}"
+                )
+            raise ConfigurationError(
+                f"{at + ': ' if at else ''}there is no {type_text(hint)} {_short(name)}{near}"
+            )
+        factory = any(is_factory(option) for option in options_of(hint))
+        return cls, self.given(cls, node.get("init_args") or {}, at, factory)
+
+    def needs_class(self, hint: Any, at: str) -> str:
+        names = ", ".join(known_classes(hint))
+        return f"{at or 'it'} must name a class, one of {names}"
+
+    def _near(self, path: str, siblings: Iterable[str]) -> str | None:
+        """The field that is probably meant by an unknown one."""
+        at, _, name = path.rpartition(".")
+        everywhere = sorted(every_field(self.signature, self.node), key=lambda p: p.count("."))
+        by_name: dict[str, str] = {}
+        for known in everywhere:
+            by_name.setdefault(known.rpartition(".")[2], known)
+        beside = {sibling: _join(at, sibling) for sibling in siblings}
+        if name in by_name:
+            return by_name[name]
+        for names in (beside, by_name):
+            near = closest(name, names)
+            if near is not None:
+                return names[near]
+        return None
+
+
+def _parsed(cls: type, given: dict[str, Any]) -> tuple[ArgumentParser, Namespace]:
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_class_arguments(cls, None, sub_configs=False)
+    try:
+        return parser, parser.parse_object(given)
+    except (argparse.ArgumentError, ValueError, TypeError) as error:
+        raise ConfigurationError(one_line(error)) from error
+
+
+def _check_type(hint: Any, value: Any, at: str) -> None:
+    """Refuses a value that jsonargparse cannot make into this type."""
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_argument("--value", type=hint)
+    try:
+        parser.parse_object({"value": value})
+    except (argparse.ArgumentError, ValueError, TypeError) as error:
+        raise ConfigurationError(f"{at} must be {type_text(hint)}, got {_short(value)}") from error
+
+
+def one_line(error: BaseException) -> str:
+    """The message of an error, on one line."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _join(at: str, name: Any) -> str:
+    return f"{at}.{name}" if at else str(name)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
