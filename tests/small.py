@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from coldness.cli.options import overrides_of
 from coldness.training import Settings, Training, fit
-from coldness.training.recipe import find, resolve
+from coldness.training.recipe import Recipe
 
 QUICK = [
     "--energy.net.widths=[8]",
@@ -21,10 +22,15 @@ QUICK = [
 ]
 
 
+def read(recipe: str | Path, *words: str) -> Recipe:
+    """A recipe with overrides as the command line has them."""
+    return Recipe.read(recipe, overrides_of(words))
+
+
 def settings(recipe: str = "mixture2d", *overrides: str) -> Settings:
     """A packaged recipe, made small."""
     quick = [*QUICK, "--iterations=40", "--batch_size=16", "--sources.0.steps=3", *overrides]
-    return resolve(find(recipe), quick)[0].settings
+    return read(recipe, *quick).parts()
 
 
 def trained(folder: Path, recipe: str = "mixture2d", *overrides: str) -> Training:

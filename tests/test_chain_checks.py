@@ -20,10 +20,10 @@ from coldness.evaluation import evaluate
 from coldness.evaluation.chain_checks import MIXING_DRAWS, TARGET, ChainChecks
 from coldness.kernels import HMC, GeometricSteps, Kernel, Langevin
 from coldness.runs.folder import RunFolder
-from coldness.training.recipe import RecipeError, find, resolve
+from coldness.training.recipe import RecipeError, find
 from coldness.trust.verdict import judge
 from laws import assert_normal_law, generator, normal
-from small import settings
+from small import read, settings
 
 
 class Flat(Energy):
@@ -149,7 +149,7 @@ def test_a_sampler_takes_its_step_from_the_temperature() -> None:
     text = find("mixture2d").read_text() + f"sampler: {sampler}\n"
     path = Path(tempfile.mkdtemp()) / "own.yaml"
     path.write_text(text)
-    assert resolve(path)[0].settings.sampling.kernel.step_size == 0.00125
+    assert read(path).parts().sampling.kernel.step_size == 0.00125
 
 
 def test_figures_that_are_not_finite_are_kept_as_they_are(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from coldness.runs.events import read_events
 from coldness.training import Diverged, Training, fit
-from coldness.training.recipe import find, packaged, resolve
+from coldness.training.recipe import packaged
+from small import read
 
 NAN = "--terms=[{class_path: NaNGradient, init_args: {at: 33}}]"
 
@@ -35,7 +36,7 @@ def test_a_failure_is_seen(name: str, tmp_path: Path) -> None:
     """Schedules are those of the whole run; it is only cut short."""
     iterations, causes, changes = SOON[name]
     words = ["--guard.policy=warn", "--compile=never", *changes]
-    training = Training(resolve(find(f"failures/{name}"), words)[0].settings)
+    training = Training(read(f"failures/{name}", *words).parts())
 
     class Enough(Exception):
         pass

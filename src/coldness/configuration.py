@@ -17,13 +17,16 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
+from functools import lru_cache
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 from jsonargparse import ArgumentParser, Namespace
 
 from coldness.signatures import (
     TRUSTED,
+    Argument,
     arguments,
     class_path,
     closest,
@@ -45,6 +48,8 @@ Part = TypeVar("Part")
 BARE = re.compile(r"[\w-]*", re.ASCII)
 FILES = ("path", "test_path", "ood")
 """Keys of files that are read as data; their values may be anything."""
+SURE = 0.8
+"""How alike the names of fields in different parts must be for one to be suggested for another."""
 
 
 class ConfigurationError(ValueError):
@@ -68,20 +73,27 @@ class UnknownField(ConfigurationError):
         return "" if self.near is None else f"; did you mean '{prefix}{self.near}'?"
 
 
-def construct(signature: type[Part], node: Any, *, allow_imports: bool = False) -> Part:
+def construct(
+    signature: type[Part],
+    node: Any,
+    *,
+    allow_imports: bool = False,
+    live: Mapping[str, Any] | None = None,
+) -> Part:
     """The object that a node describes.
 
     Args:
         signature: its class, or a base class of it.
         node: plain data; arguments alone are those of `signature` itself.
         allow_imports: let it name classes from outside coldness and torch.optim.
+        live: arguments that are objects already, in place of what the node says of them.
     Raises:
         ConfigurationError: in one line, what is wrong with the node; errors of the constructors
             themselves pass through.
     """
     cls, given = _top(signature, node, allow_imports)
-    parser, values = _parsed(cls, given)
-    return cls(**vars(parser.instantiate(values)))
+    parser, values = _parsed(cls, given, set(live or {}))
+    return cls(**vars(parser.instantiate(values)), **(live or {}))
 
 
 def complete(signature: type, node: Any, *, allow_imports: bool = False) -> str:
@@ -100,6 +112,8 @@ def describe(part: Any) -> Any:
         return part
     if isinstance(part, (int, float)):
         return int(part) if isinstance(part, int) else float(part)
+    if isinstance(part, PurePath):
+        return str(part)
     if hasattr(part, "tolist"):  # tensors and arrays
         return part.tolist()
     cls = type(part)
@@ -148,7 +162,7 @@ def _strings(node: Any, key: str) -> Iterator[tuple[str, str]]:
     elif isinstance(node, dict):
         for name, value in node.items():
             if name == "config" or not BARE.fullmatch(str(name)):
-                raise ConfigurationError(f"there is no field {str(name)!r}")
+                raise UnknownField(str(name), None)
             yield from _strings(value, str(name))
     elif isinstance(node, list):
         for value in node:
@@ -179,48 +193,71 @@ class _Check:
     def __init__(self, signature: type, node: Any, allow_imports: bool) -> None:
         self.signature, self.node, self.allow_imports = signature, node, allow_imports
 
-    def given(self, cls: type, node: Any, at: str, given_first: bool = False) -> dict[str, Any]:
-        """The arguments of a class."""
+    def given(
+        self,
+        cls: type,
+        node: Any,
+        at: str,
+        *,
+        usual: Iterable[str] = (),
+        given_first: bool = False,
+    ) -> dict[str, Any]:
+        """The arguments of a class; those in `usual` have a value already."""
         if not isinstance(node, dict):
             raise ConfigurationError(f"{at or cls.__name__} must hold fields, got {_short(node)}")
         known, result = arguments(cls, given_first), {}
         for name, value in node.items():
             path = _join(at, name)
             if name in known:
-                result[name] = self.value(known[name].hint, value, path)
+                result[name] = self.value(known[name], value, path)
             elif takes_more(cls):
                 result[name] = value
             else:
                 raise UnknownField(path, self._near(path, known))
-        missing = [name for name in known if known[name].required and name not in node]
+        missing = [n for n in known if known[n].required and n not in {*node, *usual}]
         if missing:
             raise ConfigurationError(
                 f"{at + ': ' if at else ''}{cls.__name__} needs {', '.join(missing)}"
             )
         return result
 
-    def value(self, hint: Any, value: Any, at: str) -> Any:
-        """One value of a field of this type."""
-        element = element_of(hint)
-        if isinstance(value, list) and parts_of(element):
+    def value(self, argument: Argument, value: Any, at: str) -> Any:
+        """What is given for one argument."""
+        hint = argument.hint
+        element = Argument(element_of(hint))
+        if isinstance(value, list) and parts_of(element.hint):
             return [self.value(element, entry, f"{at}.{k}") for k, entry in enumerate(value)]
-        if not parts_of(hint) or value is None or not isinstance(value, (str, dict)):
-            _check_type(hint, value, at)
-            return value
+        number = isinstance(value, str) and _is_number(value)
+        if not parts_of(hint) or not isinstance(value, (str, dict)) or number:
+            return _converted(argument, value, at)
         plain = plain_class(hint)
-        if isinstance(value, str) and _is_number(value):
-            _check_type(hint, value, at)
-            return value
+        if isinstance(value, dict) and "class_path" not in value and plain is not None:
+            return self._tried(hint, plain, self.given(plain, value, at), at)
+        # jsonargparse completes a part by the default in its place, which is of its class or not.
+        usual = argument.usual if isinstance(argument.usual, parts_of(hint)) else None
         if isinstance(value, dict) and "class_path" not in value:
-            if plain is None:
+            if usual is None:
                 raise ConfigurationError(self.needs_class(hint, at))
-            return self.given(plain, value, at)
-        cls, given = self.named(hint, value, at)
+            value = {"class_path": class_path(type(usual)), "init_args": value}
+        cls, given = self.named(hint, value, at, () if usual is None else arguments(type(usual)))
         if cls is None:
             return value
-        return given if cls is plain else {"class_path": class_path(cls), "init_args": given}
+        if cls is plain and len(options_of(hint)) == 1:
+            return given
+        return {"class_path": class_path(cls), "init_args": given}
 
-    def named(self, hint: Any, value: Any, at: str) -> tuple[type | None, dict[str, Any]]:
+    def _tried(self, hint: Any, cls: type, given: dict[str, Any], at: str) -> dict[str, Any]:
+        """jsonargparse makes objects of a union's classes to see what fits: says what does not."""
+        if len(options_of(hint)) > 1:
+            try:
+                construct(cls, given, allow_imports=self.allow_imports)
+            except (ValueError, TypeError) as error:
+                raise ConfigurationError(f"{at}: {one_line(error)}") from error
+        return given
+
+    def named(
+        self, hint: Any, value: Any, at: str, usual: Iterable[str] = ()
+    ) -> tuple[type | None, dict[str, Any]]:
         """Class and arguments of a part; no class where it is left to jsonargparse."""
         node = {"class_path": value} if isinstance(value, str) else value
         extra = set(node) - {"class_path", "init_args", "dict_kwargs"}
@@ -247,7 +284,9 @@ class _Check:
                 f"{at + ': ' if at else ''}there is no {type_text(hint)} {_short(name)}{near}"
             )
         factory = any(is_factory(option) for option in options_of(hint))
-        return cls, self.given(cls, node.get("init_args") or {}, at, factory)
+        return cls, self.given(
+            cls, node.get("init_args") or {}, at, usual=usual, given_first=factory
+        )
 
     def needs_class(self, hint: Any, at: str) -> str:
         names = ", ".join(known_classes(hint))
@@ -260,33 +299,50 @@ class _Check:
         by_name: dict[str, str] = {}
         for known in everywhere:
             by_name.setdefault(known.rpartition(".")[2], known)
-        beside = {sibling: _join(at, sibling) for sibling in siblings}
         if name in by_name:
             return by_name[name]
-        for names in (beside, by_name):
-            near = closest(name, names)
-            if near is not None:
-                return names[near]
-        return None
+        near = closest(name, siblings)
+        if near is not None:
+            return _join(at, near)
+        near = closest(name, by_name, SURE)
+        return None if near is None else by_name[near]
 
 
-def _parsed(cls: type, given: dict[str, Any]) -> tuple[ArgumentParser, Namespace]:
+def _parsed(
+    cls: type, given: dict[str, Any], skip: Set[str] = frozenset()
+) -> tuple[ArgumentParser, Namespace]:
     parser = ArgumentParser(exit_on_error=False)
-    parser.add_class_arguments(cls, None, sub_configs=False)
+    parser.add_class_arguments(cls, None, sub_configs=False, skip=set(skip))
     try:
-        return parser, parser.parse_object(given)
+        return parser, parser.parse_object({k: v for k, v in given.items() if k not in skip})
     except (argparse.ArgumentError, ValueError, TypeError) as error:
         raise ConfigurationError(one_line(error)) from error
 
 
-def _check_type(hint: Any, value: Any, at: str) -> None:
-    """Refuses a value that jsonargparse cannot make into this type."""
+def _converted(argument: Argument, value: Any, at: str) -> Any:
+    """The value as plain data of its type: 1 becomes 1.0 where a float is wanted."""
+    if value is None and argument.may_be_none:
+        return None
+    try:
+        if value is None:
+            raise TypeError("None")
+        return _plain(_parser_of(argument.hint).parse_object({"value": value}).value, value)
+    except (argparse.ArgumentError, ValueError, TypeError) as error:
+        wanted = type_text(argument.hint)
+        raise ConfigurationError(f"{at} must be {wanted}, got {_short(value)}") from error
+
+
+@lru_cache(maxsize=256)
+def _parser_of(hint: Any) -> ArgumentParser:
     parser = ArgumentParser(exit_on_error=False)
     parser.add_argument("--value", type=hint)
-    try:
-        parser.parse_object({"value": value})
-    except (argparse.ArgumentError, ValueError, TypeError) as error:
-        raise ConfigurationError(f"{at} must be {type_text(hint)}, got {_short(value)}") from error
+    return parser
+
+
+def _plain(parsed: Any, given: Any) -> Any:
+    if isinstance(parsed, (list, tuple)) and isinstance(given, list):
+        return [_plain(a, b) for a, b in zip(parsed, given, strict=True)]
+    return parsed if isinstance(parsed, (bool, int, float, str)) else given
 
 
 def one_line(error: BaseException) -> str:

@@ -13,9 +13,11 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from typing import Any, Literal
+
+import docstring_parser
 
 PACKAGES = (
     "coldness.chains",
@@ -34,6 +36,8 @@ PACKAGES = (
 TRUSTED = re.compile(r"(coldness|torch\.optim)(\.\w+)+", re.ASCII)
 """Import paths that need no permission."""
 
+NETS, MODULE = "coldness.nets", "torch.nn.modules.module.Module"
+
 LISTS = (list, tuple, collections.abc.Sequence, collections.abc.Iterable)
 
 
@@ -43,10 +47,20 @@ class Argument:
 
     hint: Any
     default: Any = inspect.Parameter.empty
+    factory: Callable[[], Any] | None = None
+
+    @property
+    def may_be_none(self) -> bool:
+        return self.hint is Any or self.default is None or type(None) in options_of(self.hint)
 
     @property
     def required(self) -> bool:
         return self.default is inspect.Parameter.empty
+
+    @property
+    def usual(self) -> Any:
+        """The default, made where the class has a factory for it."""
+        return self.default if self.factory is None else self.factory()
 
 
 def arguments(cls: type, given_first: bool = False) -> dict[str, Argument]:
@@ -61,12 +75,32 @@ def arguments(cls: type, given_first: bool = False) -> dict[str, Argument]:
         hints = typing.get_type_hints(owner)
     except (NameError, TypeError):  # a name that is imported for type checkers alone
         hints = {}
+    fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+    factories = {
+        field.name: field.default_factory
+        for field in fields
+        if field.default_factory is not dataclasses.MISSING
+    }
     found = {
-        name: Argument(hints.get(name, Any), parameter.default)
+        name: Argument(hints.get(name, Any), parameter.default, factories.get(name))
         for name, parameter in inspect.signature(cls).parameters.items()
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     }
     return dict(list(found.items())[1:]) if given_first else found
+
+
+def descriptions(cls: type) -> dict[str, str]:
+    """What the docstrings of a class and its bases say of its arguments."""
+    found: dict[str, str] = {}
+    for owner in reversed(cls.__mro__):
+        text = docstring_parser.parse(owner.__doc__ or "")
+        found |= {p.arg_name: " ".join((p.description or "").split()) for p in text.params}
+    return found
+
+
+def summary(cls: type) -> str:
+    """The first sentence of a class's docstring."""
+    return docstring_parser.parse(cls.__doc__ or "").short_description or ""
 
 
 def takes_more(cls: type) -> bool:
@@ -116,19 +150,25 @@ def plain_class(hint: Any) -> type | None:
 
 
 def known_classes(hint: Any) -> dict[str, type]:
-    """Classes of coldness and of torch.optim that fit the type, by their short names."""
+    """Classes of coldness and of torch.optim that fit the type, by their short names.
+
+    A plain module of PyTorch stands for a network: those of coldness.nets.
+    """
     bases = parts_of(hint)
-    found = {}
-    for package in map(import_module, PACKAGES) if bases else ():
-        for name, value in vars(package).items():
-            ours = inspect.isclass(value) and TRUSTED.fullmatch(f"{value.__module__}.{name}")
-            if ours and issubclass(value, bases) and not inspect.isabstract(value):
+    any_module = any(f"{base.__module__}.{base.__name__}" == MODULE for base in bases)
+    found: dict[str, type] = {}
+    for package in (NETS,) if any_module else PACKAGES if bases else ():
+        for name, value in vars(import_module(package)).items():
+            if inspect.isclass(value) and issubclass(value, bases) and _is_ours(value):
                 found[name] = value
-    for cls in bases:
-        if TRUSTED.fullmatch(f"{cls.__module__}.{cls.__name__}") and not inspect.isabstract(cls):
-            found.setdefault(cls.__name__, cls)
+    found |= {base.__name__: base for base in bases if _is_ours(base)}
     found.pop("Optimizer", None)  # a base class, though Python does not know it
     return found
+
+
+def _is_ours(cls: type) -> bool:
+    ours = TRUSTED.fullmatch(f"{cls.__module__}.{cls.__name__}") is not None
+    return ours and not inspect.isabstract(cls)
 
 
 def class_path(cls: type) -> str:
@@ -139,6 +179,13 @@ def class_path(cls: type) -> str:
         if getattr(import_module(package), name, None) is cls:
             return f"{package}.{name}"
     return f"{cls.__module__}.{name}"
+
+
+def find_class(name: str) -> type | None:
+    """The class of a short name or an import path; None where there is none."""
+    places = (f"{package}.{name}" for package in PACKAGES)
+    found = next(filter(None, map(imported, places)), None) if "." not in name else imported(name)
+    return found if inspect.isclass(found) else None
 
 
 def imported(path: str) -> Any:
@@ -169,10 +216,10 @@ def type_text(hint: Any) -> str:
     return getattr(hint, "__name__", str(hint))
 
 
-def closest(word: str, names: Iterable[str]) -> str | None:
+def closest(word: str, names: Iterable[str], likeness: float = 0.5) -> str | None:
     """The name most like the word, whatever the case of letters; None where none is alike."""
     known = {name.casefold(): name for name in names}
-    near = difflib.get_close_matches(word.casefold(), list(known), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(word.casefold(), list(known), n=1, cutoff=likeness)
     return known[near[0]] if near and known[near[0]] != word else None
 
 
@@ -182,9 +229,9 @@ def nearest(word: str, names: Iterable[str]) -> str:
     return "" if near is None else f"; did you mean {near!r}?"
 
 
-def every_field(cls: type, node: Any, at: str = "") -> Iterator[str]:
+def every_field(cls: type, node: Any, at: str = "", given_first: bool = False) -> Iterator[str]:
     """Dotted paths of all fields of a class, through the parts that the node names."""
-    for name, argument in arguments(cls).items():
+    for name, argument in arguments(cls, given_first).items():
         path = f"{at}.{name}" if at else name
         yield path
         value = node.get(name) if isinstance(node, dict) else None
@@ -201,6 +248,7 @@ def _inside(hint: Any, value: Any, at: str) -> Iterator[str]:
         cls = known_classes(hint).get(name.split(".")[-1])
         arguments_of = value.get("init_args") if isinstance(value, dict) else None
     else:
-        cls, arguments_of = plain_class(hint), value
+        left_out = value is None and len(options_of(hint)) > 1
+        cls, arguments_of = None if left_out else plain_class(hint), value
     if cls is not None:
-        yield from every_field(cls, arguments_of, at)
+        yield from every_field(cls, arguments_of, at, is_factory(hint))

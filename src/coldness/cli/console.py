@@ -62,7 +62,7 @@ def training_bar(iterations: int, done: int = 0) -> Iterator[TrainingBar]:
         MofNCompleteColumn(),
         TextColumn("eta"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[metrics]}"),
+        TextColumn("{task.fields[metrics]}", markup=False),
     )
     with Progress(*columns, console=console, speed_estimate_period=10) as progress:
         yield TrainingBar(progress, iterations, done)
@@ -86,7 +86,7 @@ def stages(name: str) -> Iterator[Stages]:
         SpinnerColumn(),
         TextColumn("[bold]{task.description}"),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[stage]}"),
+        TextColumn("{task.fields[stage]}", markup=False),
     )
     with Progress(*columns, console=console) as progress:
         yield Stages(progress, name)

@@ -1,33 +1,36 @@
-"""coldness evaluate RUN: judge a trained model, and write metrics.json and the report again.
+"""Evaluate a trained model again, and write metrics.json and the report anew.
 
-Prints what the model can be trusted with, and the log-likelihood of test points as a bracket
-from annealed importance sampling; where that is loose it says so, and --ais-levels tightens it.
+Prints what the model can be trusted with, and the log-likelihood of test points as a bracket from
+annealed importance sampling; where the bracket is loose, more --ais-levels tighten it.
 
---trust prints a table instead: does it generate from noise, do long chains keep the quality, is
-its density right, does it recognise what is not data, was training healthy. If metrics.json has
-all that, and no other option asks for a new evaluation, it is printed from there at once and
-nothing is written; else the model is evaluated first.
+--trust prints a table of five questions instead: does it generate from noise, do long chains keep
+their quality, is its density right, does it detect out-of-distribution data, was training healthy.
+If metrics.json has all that and no other option asks for a new evaluation, the table is printed
+from there and nothing is written.
 
---ood FILE... tells data from your own points too: .npy, .npz, .csv or .txt, one point a row in the
-data's units, by the file's name in the table; for images, folders, .npz files and names, such as
-svhn, brought to the size of the data. They count in the answer; the next evaluation without --ood
-forgets them.
+examples:
+  coldness evaluate runs/mixture2d-0
+  coldness evaluate runs/mixture2d-0 --trust
+  coldness evaluate runs/mixture2d-0 --ais-levels 5000 --ood mine.npy
+
+--ood FILE... adds your own out-of-distribution sets: .npy, .npz, .csv or .txt files with one point
+per row in the data's units; for images, folders, .npz files or names such as svhn, resized to the
+data's size. They count in the answer; the next evaluation without --ood drops them.
 """
 
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jsonargparse import ArgumentParser, Namespace
-
 from coldness.chains import Bank
 from coldness.cli.console import output, stages
+from coldness.cli.options import NAME_A_RUN, CommandParser, allow_imports_option
 from coldness.cli.tables import as_data, trust_table
 from coldness.cli.train import print_verdict
-from coldness.cli.words import allow_imports_option
 from coldness.evaluation import evaluate
 from coldness.evaluation.bank_checks import bank_metrics
 from coldness.evaluation.ood import read_sets
@@ -44,32 +47,35 @@ CHANGES = ("samples", "long_steps", "ais_levels", "ais_chains", "ood")
 """Options that ask for a new evaluation."""
 
 
-def parser() -> ArgumentParser:
-    parser = ArgumentParser(prog="coldness evaluate", description=__doc__, exit_on_error=False)
-    parser.add_argument("run", help="folder of a trained run")
+def parser() -> CommandParser:
+    usage = "RUN [--trust] [--json] [--ood FILE ...] [--samples N] [--ais-levels N] ..."
+    parser = CommandParser("evaluate", __doc__, usage, NAME_A_RUN)
+    parser.add_argument("run", nargs="?", metavar="RUN", help="folder of a trained run")
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object and nothing else"
     )
     parser.add_argument("--trust", action="store_true", help="print five plain answers as a table")
     parser.add_argument(
-        "--ood", nargs="+", type=str, default=None, metavar="FILE", help="points that are not data"
+        "--ood", nargs="+", metavar="FILE", help="out-of-distribution sets of your own"
     )
-    parser.add_argument("--samples", type=int, default=None, help="number of chains")
-    parser.add_argument("--long-steps", type=int, default=None, help="length of long-run chains")
+    parser.add_argument("--samples", type=int, metavar="N", help="number of chains")
+    parser.add_argument("--long-steps", type=int, metavar="N", help="length of long-run chains")
     parser.add_argument(
-        "--ais-levels", type=int, default=None, help="levels of the path to log Z: more are tighter"
+        "--ais-levels", type=int, metavar="N", help="levels of the path to log Z; more are tighter"
     )
-    parser.add_argument("--ais-chains", type=int, default=None, help="chains each way for log Z")
+    parser.add_argument(
+        "--ais-chains", type=int, metavar="N", help="chains in each direction for log Z"
+    )
     allow_imports_option(parser)
     return parser
 
 
 def main(words: list[str]) -> int:
-    given = parser().parse_args(words or ["--help"])
+    given = parser().read(words)
     folder = RunFolder(Path(given.run))
     if not folder.holds_run():
         raise FolderError(f"{folder.path} holds no run of coldness")
-    wanted = any(given[name] is not None for name in CHANGES)
+    wanted = any(getattr(given, name) is not None for name in CHANGES)
     metrics = {} if wanted or not given.trust else _measured(folder)
     printed_only = bool(metrics)
     if not printed_only:
@@ -80,14 +86,14 @@ def main(words: list[str]) -> int:
             output.print_json(json.dumps(as_data(verdict)))
             return 0
         output.print(trust_table(verdict), soft_wrap=False)
-        output.print(f"[bold]{verdict.summary}[/]")
+        output.print(verdict.summary, style="bold", markup=False)
     elif given.json:
         output.print_json(json.dumps(as_json(metrics)))
         return 0
     else:
         print_verdict(metrics)
     if not printed_only:
-        output.print(f"report: {folder.report}")
+        output.print(f"report: {folder.report}", markup=False)
     return 0
 
 

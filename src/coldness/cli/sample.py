@@ -1,9 +1,15 @@
-"""coldness sample RUN: draw samples from a trained model into an .npz file.
+"""Draw samples from a trained model into an .npz file.
 
-The file holds x, one sample a row, and potential, U(x) = -log p(x) - log Z. Chains start and move
-as in the run's sampler, or its first source where it has none; more --steps bring them closer to
-the model's own density. Of a classifier, --label draws from p(x|y) of one class, by its name or
-number, and --label all from each class in turn; the file then holds labels too.
+The file holds `x`, one sample per row in the data's units, and `potential`, U(x) = -log p(x) - log
+Z. Chains start and move as in the run's sampler, or in its first source where it has none; more
+--steps bring them closer to the model's own density. For a classifier, --label draws from p(x|y)
+of one class, by name or number, and --label all from each class in turn; the file then also holds
+`labels`.
+
+examples:
+  coldness sample runs/mixture2d-0
+  coldness sample runs/mixture2d-0 --n 5000 --steps 2000 --out many.npz
+  coldness sample runs/digits-jem-0 --label all
 """
 
 from __future__ import annotations
@@ -14,12 +20,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from jsonargparse import ArgumentParser
 from torch import Tensor
 
 from coldness.batching import at_most, at_once
 from coldness.cli.console import output, show_log_lines, stages
-from coldness.cli.words import allow_imports_option
+from coldness.cli.options import NAME_A_RUN, CommandParser, allow_imports_option
 from coldness.data import Labelled
 from coldness.energies import Conditional
 from coldness.evaluation.likelihood import potential as potential_of
@@ -29,27 +34,32 @@ from coldness.runs.files import write_atomically
 from coldness.runs.folder import FolderError, RunFolder
 from coldness.schedules import value_at
 from coldness.seeds import generators
-from coldness.training.recipe import nearest
+from coldness.signatures import nearest
 from coldness.training.settings import Settings
 
 EXAMPLES_FOR_SCALE = 1000
 
 
-def parser() -> ArgumentParser:
-    parser = ArgumentParser(prog="coldness sample", description=__doc__, exit_on_error=False)
-    parser.add_argument("run", help="folder of a trained run")
-    parser.add_argument("--n", type=int, default=1000, help="number of samples")
-    parser.add_argument("--steps", type=int, default=None, help="chain length; default as trained")
-    parser.add_argument("--label", type=str, default=None, help="class, or `all`; default p(x)")
-    parser.add_argument("--out", type=str, default="samples.npz", help="file to write")
-    parser.add_argument("--seed", type=int, default=0, help="of the chains")
+def parser() -> CommandParser:
+    usage = "RUN [--n N] [--steps N] [--label CLASS] [--seed N] [--out FILE]"
+    parser = CommandParser("sample", __doc__, usage, NAME_A_RUN)
+    parser.add_argument("run", nargs="?", metavar="RUN", help="folder of a trained run")
+    parser.add_argument("--n", type=int, default=1000, help="number of samples (default 1000)")
+    parser.add_argument("--steps", type=int, metavar="N", help="chain length (default as trained)")
+    parser.add_argument("--label", metavar="CLASS", help="class, or `all` (default: all of p(x))")
+    parser.add_argument(
+        "--out", metavar="FILE", default="samples.npz", help="file to write (default samples.npz)"
+    )
+    parser.add_argument(
+        "--seed", type=int, metavar="N", default=0, help="random seed of the chains (default 0)"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace the file")
     allow_imports_option(parser)
     return parser
 
 
 def main(words: list[str]) -> int:
-    given = parser().parse_args(words or ["--help"])
+    given = parser().read(words)
     if given.n < 1 or (given.steps is not None and given.steps < 0):
         raise ValueError("--n must be >= 1 and --steps >= 0")
     out = Path(given.out)
@@ -83,7 +93,7 @@ def main(words: list[str]) -> int:
             potential = potential_of(energy, x)
     if not bool(potential.isfinite().all()):
         bad = int((~potential.isfinite()).sum())
-        raise ValueError(f"{bad} of {given.n} chains left the finite numbers; nothing was written")
+        raise ValueError(f"{bad} of {given.n} chains became NaN or infinite; nothing was written")
     arrays: dict[str, Any] = {
         "x": settings.data.original(x).numpy(),
         "potential": potential.numpy(),
@@ -91,7 +101,7 @@ def main(words: list[str]) -> int:
     if labels is not None:
         arrays["labels"] = labels.numpy()
     write_atomically(out, lambda file: np.savez(file, **arrays))
-    output.print(f"{given.n} samples of {steps} steps: {out}")
+    output.print(f"{given.n} samples of {steps} steps: {out}", markup=False)
     return 0
 
 

@@ -1,30 +1,35 @@
-"""coldness train RECIPE: train a model, judge it, and write its report.
+"""Train a model from a recipe, evaluate it and write its report.
 
-RECIPE is a packaged name (see `coldness recipes`) or a YAML file. Every field below can be
-overridden, in lists by number: --sources.0.steps 50. A paper's pair of drift and noise goes by
---temperature.drift and --temperature.noise. `--data.help Rings2D` shows the fields of a part.
+RECIPE is a packaged name (see `coldness recipes`) or a YAML file. Every recipe field is also an
+option; index list entries by position.
 
-Ctrl-C saves the run; the same command with --resume goes on, bit for bit as if it had not stopped.
+examples:
+  coldness train mixture2d
+  coldness train mixture2d --contrast.beta 0.5 --sources.0.steps 50 --out runs/mine
+  coldness train points --data.path my.npy --seed 3
 
-A guard watches the run. When it goes wrong, it is rolled back to its last good state and goes on
-with milder settings for a while; --guard.policy stop or warn do less. A run that cannot be saved
-ends with its last good model and exit code 3; what was seen and done is in events.jsonl and in the
-report.
+Ctrl-C saves the run. The same command with --resume continues it, with the same result to the bit
+as an uninterrupted run.
+
+A guard watches the run. When training diverges, it rolls back to the last good state and continues
+with milder settings for a while; --guard.policy stop and --guard.policy warn do less. A run that
+cannot be recovered ends with its last good model and exit code 3; events.jsonl and the report say
+what happened.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
-from jsonargparse import ArgumentParser
+from rich.markup import escape
 
 from coldness.cli.console import console, show_log_lines, stages, training_bar
 from coldness.cli.doctor import print_temperature
-from coldness.cli.words import allow_imports_option, read_recipe
+from coldness.cli.options import CommandParser, read_recipe, read_with, recipe_parser
 from coldness.evaluation import evaluate
 from coldness.evaluation.bank_checks import bank_metrics
 from coldness.evaluation.ood import read_sets
@@ -32,7 +37,7 @@ from coldness.report import write_report
 from coldness.runs.files import load_checkpoint
 from coldness.runs.folder import FolderError, RunFolder
 from coldness.training import Diverged, Training, fit
-from coldness.training.recipe import RecipeError, Resolved, settings_parser
+from coldness.training.recipe import Recipe, RecipeError
 from coldness.trust.density_answer import likelihood_line
 from coldness.trust.training_answer import training_metrics
 from coldness.trust.verdict import judge
@@ -40,26 +45,35 @@ from coldness.trust.verdict import judge
 MAY_CHANGE_ON_RESUME = {"iterations", "checkpoint_every", "tensorboard", "evaluation", "guard"}
 
 
-def parser() -> ArgumentParser:
-    usage = "coldness train RECIPE [--out DIR] [--seed N] [--resume] [--FIELD VALUE ...]"
-    parser = settings_parser(prog="coldness train", description=__doc__, usage=usage)
-    parser.add_argument("--out", type=str, default=None, help="folder; default runs/RECIPE-SEED")
-    parser.add_argument("--resume", action="store_true", help="go on with the run in --out")
+def parser() -> CommandParser:
+    usage = "RECIPE [--out DIR] [--seed N] [--resume | --overwrite] [--FIELD VALUE ...]"
+    parser = recipe_parser("train", __doc__, usage)
+    parser.add_argument("--out", metavar="DIR", help="folder of the run (default runs/RECIPE-SEED)")
+    parser.add_argument("--resume", action="store_true", help="resume the run in --out")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in --out")
-    allow_imports_option(parser)
     return parser
 
 
 def main(words: list[str]) -> int:
-    resolved, given, recipe = read_recipe(words, parser())
-    out = Path(given.out or f"runs/{Path(recipe).stem}-{resolved.settings.seed}")
+    given, recipe = read_recipe(parser(), words)
+    out = Path(given.out or f"runs/{Path(recipe.name).stem}-{recipe.seed}")
+    name = recipe.name
+    if given.resume and RunFolder(out).holds_run():
+        recipe = _saved(RunFolder(out), recipe, given.overrides)
     show_log_lines()
-    train(resolved, out, recipe, words, resume=given.resume, overwrite=given.overwrite)
+    train(recipe, out, name, words, resume=given.resume, overwrite=given.overwrite)
     return 0
 
 
+def _saved(folder: RunFolder, recipe: Recipe, overrides: Mapping[str, Any]) -> Recipe:
+    """The recipe that a run was trained with, with the fields that are overridden now."""
+    if folder.recipe() != recipe.name:
+        raise FolderError(f"{folder.path} holds a run of {folder.recipe()}, not of {recipe.name}")
+    return read_with(str(folder.config), overrides, recipe.allow_imports)
+
+
 def train(
-    resolved: Resolved,
+    resolved: Recipe,
     out: Path,
     recipe: str,
     words: Sequence[str],
@@ -70,7 +84,7 @@ def train(
     """Trains into the folder `out`; gives the metrics that go into metrics.json."""
     if resume and overwrite:
         raise FolderError("--resume and --overwrite exclude each other")
-    folder, settings = RunFolder(out), resolved.settings
+    folder, settings = RunFolder(out), resolved.parts()
     folder.check_for(resume, overwrite)
     if resume:
         _check_same(folder, resolved)
@@ -85,7 +99,7 @@ def train(
         folder.open(overwrite)
         command = folder.command() if resume else shlex.join(["coldness", "train", *words])
         folder.save_config(resolved.text, recipe, command)
-        console.print(f"[bold]{recipe}[/] into {out}, seed {settings.seed}")
+        console.print(f"[bold]{escape(recipe)}[/] into {escape(str(out))}, seed {settings.seed}")
         print_temperature(settings)
         training = Training(settings)
         if resume and folder.checkpoint.exists():
@@ -118,20 +132,22 @@ def finish(folder: RunFolder, training: Training) -> dict[str, float]:
         stage("report")
         write_report([folder.path], folder.report)
     print_verdict(metrics)
-    console.print(f"report: {folder.report}")
+    console.print(f"report: {folder.report}", markup=False)
     return metrics
 
 
 def print_verdict(metrics: dict[str, float]) -> None:
     """The verdict of the report, in the terminal."""
     verdict = judge(metrics)
-    console.print(f"[bold]{verdict.summary}[/]")
+    console.print(verdict.summary, style="bold", markup=False)
     for answer in verdict.answers:
-        console.print(f"  {answer.question:<36} [bold]{answer.answer}[/]  {answer.figure}")
-    console.print(f"  {'log-likelihood of test points':<36} {likelihood_line(metrics)}")
+        console.print(f"  {answer.question:<36} [bold]{answer.answer}[/]  {escape(answer.figure)}")
+    console.print(
+        f"  {'log-likelihood of test points':<36} {likelihood_line(metrics)}", markup=False
+    )
 
 
-def _check_same(folder: RunFolder, resolved: Resolved) -> None:
+def _check_same(folder: RunFolder, resolved: Recipe) -> None:
     saved = _without_nulls(yaml.safe_load(folder.config.read_text()))
     now = _without_nulls(yaml.safe_load(resolved.text))
     keys = [key for key in {**saved, **now} if key not in MAY_CHANGE_ON_RESUME]

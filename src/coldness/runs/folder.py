@@ -30,7 +30,7 @@ from torch import Tensor
 
 from coldness.energies import Coordinates
 from coldness.runs.files import BadFile, load_weights, save_weights, write_atomically
-from coldness.training.recipe import resolve
+from coldness.training.recipe import Recipe
 from coldness.training.settings import Settings
 
 fcntl: Any
@@ -174,7 +174,7 @@ class RunFolder:
         """The run's settings, with the trained weights in their energy."""
         if not self.holds_run():
             raise FolderError(f"{self.path} holds no run of coldness")
-        settings = resolve(self.config, allow_imports=allow_imports)[0].settings
+        settings = Recipe.read(self.config, allow_imports=allow_imports).parts()
         kind, shape = settings.preconditioner, settings.data.shape
         settings.energy.coordinates = Coordinates.like(kind, shape)
         if not self.weights.is_file():

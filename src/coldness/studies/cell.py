@@ -24,7 +24,7 @@ from coldness.runs.folder import FolderError, RunFolder
 from coldness.schedules import Schedule
 from coldness.studies.study import FIGURES, Cell
 from coldness.training import Training, fit
-from coldness.training.recipe import Resolved, find, resolve
+from coldness.training.recipe import Recipe
 from coldness.training.settings import Settings
 from coldness.trust.training_answer import training_metrics
 
@@ -36,18 +36,18 @@ QUICK = 10
 
 def quick(cell: Cell) -> Cell:
     """The same with a tenth of the iterations."""
-    iterations = read_cell(cell).settings.iterations
+    iterations = read_cell(cell).iterations
     return cell.with_options(iterations=max(1, iterations // QUICK))
 
 
-def read_cell(cell: Cell) -> Resolved:
-    """The settings of a run."""
-    return resolve(find(cell.recipe), cell.overrides)[0]
+def read_cell(cell: Cell) -> Recipe:
+    """The recipe of a run."""
+    return Recipe.read(cell.recipe, cell.overrides)
 
 
 def command(cell: Cell) -> str:
     """That trains the same."""
-    return shlex.join(["coldness", "train", cell.recipe, *cell.overrides])
+    return shlex.join(["coldness", "train", cell.recipe, *cell.words])
 
 
 def finished_row(cell: Cell, folder: Path) -> Row | None:
@@ -82,10 +82,10 @@ def run_cell(
     done = finished_row(cell, folder)
     if done is not None:
         return done
-    resolved = read_cell(cell)
+    recipe = read_cell(cell)
     with run.locked():
-        run.save_config(resolved.text, cell.recipe, command(cell))
-        row = _train(cell, run, resolved.settings, on_progress)
+        run.save_config(recipe.text, cell.recipe, command(cell))
+        row = _train(cell, run, recipe.parts(), on_progress)
         text = json.dumps(row, allow_nan=False)
         write_atomically(run.path / "row.json", lambda file: file.write(text.encode()))
     return row

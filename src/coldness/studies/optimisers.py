@@ -9,8 +9,9 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -19,7 +20,7 @@ from coldness.data import KnownDensity
 from coldness.evaluation import compare_on_grid
 from coldness.studies.number import Number, number
 from coldness.training import Training
-from coldness.training.recipe import find, resolve
+from coldness.training.recipe import Recipe
 
 BEFORE, AFTER = 3000, 2000
 """Iterations with good negatives and with bad ones."""
@@ -39,8 +40,8 @@ def optimisers(quick: bool) -> Iterator[Number]:
         adam > 0.1,
     )
     for claim, options, sgd in (
-        ("With updates of GradScale < 0.05 left out it stays", ["--least_grad_scale=0.05"], False),
-        (f"With SGD at {SGD_RATE} it stays", [], True),
+        ("With updates of GradScale < 0.05 left out it stays", {"least_grad_scale": 0.05}, False),
+        (f"With SGD at {SGD_RATE} it stays", {}, True),
     ):
         kept = _change(before, after, options, sgd)
         yield number(
@@ -59,13 +60,13 @@ def optimisers(quick: bool) -> Iterator[Number]:
 def _change(
     before: int,
     after: int,
-    options: list[str] | None = None,
+    options: Mapping[str, Any] | None = None,
     sgd: bool = False,
     starve: bool = True,
 ) -> tuple[float, float]:
     """Of kl in so many iterations after the first ones, and the mean GradScale meanwhile."""
-    words = [f"--iterations={before}", "--contrast.beta=0.5", "--learning_rate=1", *(options or [])]
-    training = Training(resolve(find("mixture2d"), words)[0].settings)
+    overrides = {"iterations": before, "contrast.beta": 0.5, "learning_rate": 1, **(options or {})}
+    training = Training(Recipe.read("mixture2d", overrides).parts())
     for _ in range(before):
         training.iterate()
     kl, scale = _kl(training), 0.0

@@ -1,8 +1,12 @@
 """Recipes: YAML files that name all parts of a run, read against the signature of Settings.
 
 Parts are named by class, with arguments under `init_args`; classes of coldness and optimisers of
-PyTorch go by their short names. Any field can be overridden: `--contrast.beta 0.9`, and inside
-lists by number: `--sources.0.steps 50`. A recipe may give the temperature as a paper's pair:
+PyTorch go by their short names. Any field can be overridden by its path, entries of lists by their
+position:
+
+    Recipe.read("mixture2d", {"contrast.beta": 0.9, "sources.0.steps": 50})
+
+A recipe may give the temperature as a paper's pair,
 
     temperature: {drift: 1.0, noise: 0.05}
 
@@ -12,71 +16,147 @@ that differs from another in a few fields names it, and sets them:
     base: cifar10-jem-1
     set: {sources.0.steps: 5}
 
-Reading a recipe never imports code from outside coldness and PyTorch's optimisers unless allowed.
+Overrides follow one rule, in Python and on the command line. A value replaces what is there. A
+mapping is merged into it, and a class named in place of another keeps the arguments that both have,
+so that {"optimiser": "SGD"} keeps lr. What is inside of a list is replaced whole: steps of
+different kernels do not compare. So is everything that `set` names in a file.
+
+Reading a recipe constructs nothing, and never imports code from outside coldness and PyTorch's
+optimisers unless allowed.
 """
 
 from __future__ import annotations
 
-import argparse
-import difflib
-import inspect
+import copy
 import logging
-import re
-import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
-from jsonargparse import ArgumentParser, Namespace
 
-import coldness.chains
-import coldness.data
-import coldness.energies
-import coldness.faults
-import coldness.guard.remedies
 import coldness.kernels
-import coldness.nets
-import coldness.objectives
-import coldness.schedules
+from coldness.configuration import ConfigurationError, complete, construct, describe, one_line
 from coldness.energies import DriftNoise
-from coldness.guard.policy import Guard
 from coldness.kernels import Kernel
-from coldness.training.settings import Evaluation, Settings
+from coldness.signatures import arguments, find_class, nearest, takes_more
+from coldness.training.settings import Settings
 
 log = logging.getLogger("coldness")
 
-TRUSTED = re.compile(r"(coldness|torch\.optim)(\.\w+)+", re.ASCII)
-BARE = re.compile(r"[\w-]*", re.ASCII)
-FILES = ("path", "test_path", "ood")
-"""Keys of files that are read as data; their values may be anything."""
 
-PACKAGES = (
-    coldness.chains,
-    coldness.data,
-    coldness.energies,
-    coldness.faults,
-    coldness.kernels,
-    coldness.nets,
-    coldness.objectives,
-    coldness.schedules,
-    coldness.guard.remedies,
-)
-
-
-class RecipeError(ValueError):
+class RecipeError(ConfigurationError):
     """What is wrong with a recipe or an override, in one line."""
 
 
-@dataclass
-class Resolved:
-    """A recipe with every default filled in: the parts, and the YAML that gives them again."""
+@dataclass(frozen=True)
+class Recipe:
+    """A frozen configuration: prints, compares, and round-trips through YAML.
 
-    settings: Settings
+    Args:
+        text: YAML of every field of Settings, in its order, with all defaults filled in.
+        name: what it was read from: a packaged name or a path.
+        allow_imports: whether it may name classes from outside coldness and torch.optim.
+        source: YAML of what was read, before temperature and defaults were filled in, and of the
+            overrides: what further overrides are added to.
+    """
+
     text: str
+    name: str = field(default="", compare=False)
+    allow_imports: bool = field(default=False, compare=False)
+    source: str = field(default="", compare=False, repr=False)
+
+    @classmethod
+    def read(
+        cls,
+        recipe: str | Path | Recipe,
+        overrides: Mapping[str, Any] | None = None,
+        *,
+        allow_imports: bool = False,
+    ) -> Recipe:
+        """The recipe of a packaged name, a path or another recipe, with fields overridden.
+
+        Args:
+            recipe: what is read.
+            overrides: values by dotted path, `sources.0.steps`; see the top of this file.
+            allow_imports: let it name classes from outside coldness and torch.optim.
+        Raises:
+            RecipeError: in one line, what is wrong with it.
+        """
+        changes: dict[str, Any] = {}
+        if isinstance(recipe, Recipe):
+            node, changes = yaml.safe_load(recipe.source) or (recipe.values, {})
+            name, allow_imports = recipe.name, allow_imports or recipe.allow_imports
+        else:
+            node, name = _read(find(str(recipe))), str(recipe)
+        try:
+            for path, value in (overrides or {}).items():
+                changes.pop(path, None)  # the last one counts, in its place
+                changes[path] = describe(value)
+            source = yaml.safe_dump([node, changes], sort_keys=False)
+            text = complete(Settings, _changed(node, changes), allow_imports=allow_imports)
+        except ConfigurationError as error:
+            raise RecipeError(str(error)) from error
+        return cls(text, name, allow_imports, source)
+
+    def replace(self, overrides: Mapping[str, Any]) -> Recipe:
+        """The same recipe with fields overridden."""
+        return Recipe.read(self, overrides)
+
+    def parts(self, **live: Any) -> Settings:
+        """The live parts; networks draw their weights by the recipe's seed.
+
+        The global random generator is left as it was.
+
+        Args:
+            live: fields of Settings that are objects already, such as data.
+        Raises:
+            RecipeError: in one line, why a part cannot be made.
+        """
+        try:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(self.seed)
+                return construct(
+                    Settings, self._values, allow_imports=self.allow_imports, live=live
+                )
+        except (ValueError, TypeError, RuntimeError) as error:
+            raise RecipeError(one_line(error)) from error
+
+    @cached_property
+    def _values(self) -> dict[str, Any]:
+        return yaml.safe_load(self.text)
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """All fields as plain data."""
+        return copy.deepcopy(self._values)
+
+    @property
+    def seed(self) -> int:
+        return self._values["seed"]
+
+    @property
+    def iterations(self) -> int:
+        return self._values["iterations"]
+
+    def __getitem__(self, path: str) -> Any:
+        """The value of a field by its path, such as `sources.0.kernel.step_size`."""
+        value: Any = self._values
+        for step in path.split("."):
+            if isinstance(value, dict) and "class_path" in value and step not in value:
+                value = value.get("init_args", {})
+            try:
+                value = value[int(step) if isinstance(value, list) else step]
+            except (KeyError, IndexError, TypeError, ValueError):
+                raise KeyError(f"the recipe has no field {path!r}") from None
+        return copy.deepcopy(value)
+
+    def __str__(self) -> str:
+        return self.text
 
 
 def packaged() -> dict[str, Path]:
@@ -99,66 +179,13 @@ def find_file(name: str, known: dict[str, Path], kind: str, command: str) -> Pat
     return path
 
 
-def settings_parser(**kwargs: Any) -> ArgumentParser:
-    """A parser with one option for every field of Settings."""
-    # No abbreviations: --conf must not pass for --config where the latter is refused.
-    parser = ArgumentParser(exit_on_error=False, allow_abbrev=False, **kwargs)
-    parser.add_argument("--config", action="config", help=argparse.SUPPRESS)
-    parser.add_class_arguments(Settings, None, sub_configs=False)
-    return parser
-
-
-def resolve(
-    path: Path,
-    overrides: Sequence[str] = (),
-    allow_imports: bool = False,
-    parser: ArgumentParser | None = None,
-) -> tuple[Resolved, Namespace]:
-    """Reads the recipe at `path`, with command-line overrides, into parts.
-
-    Args:
-        path: of the YAML file.
-        overrides: command-line words; those that are not fields are left to `parser`.
-        allow_imports: let the recipe name classes of other packages.
-        parser: one made by `settings_parser`, perhaps with options of a command added.
-    """
-    parser = parser or settings_parser()
-    recipe = _read(path)
-    rest = _apply_paths(recipe, overrides)
-    _expand_temperature(recipe)
-    if not allow_imports:
-        _check_imports(recipe)
-        _check_imports(_given_values(overrides))
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            given = parser.parse_args(["--config", yaml.safe_dump(recipe), *rest])
-            text = parser.dump(_settings_only(given), skip_none=False)
-            # Networks draw their weights from the global generator, which is left as it was.
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(given.seed)
-                parts = parser.instantiate(given)
-                settings = Settings(**_settings_only(parts).__dict__)
-    except (argparse.ArgumentError, ValueError, TypeError, RuntimeError) as error:
-        raise RecipeError(_one_line(error)) from error
-    for warning in caught:
-        if "discarding" in str(warning.message):
-            log.info("%s", " ".join(str(warning.message).split()))
-    return Resolved(settings, text), given
-
-
-def _settings_only(given: Namespace) -> Namespace:
-    names = inspect.signature(Settings).parameters
-    return Namespace(**{name: value for name, value in vars(given).items() if name in names})
-
-
 def _read(path: Path) -> dict[str, Any]:
     try:
         recipe = yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise RecipeError(f"{path} is not a YAML file ({_one_line(error)})") from error
+        raise RecipeError(f"{path} is not a YAML file ({one_line(error)})") from error
     if not isinstance(recipe, dict):
-        raise RecipeError(f"{path} is not a recipe: it must hold keys such as data and energy")
+        raise RecipeError(f"{path} is not a recipe: it must hold fields such as data and energy")
     return _based(recipe, path) if "base" in recipe else recipe
 
 
@@ -173,71 +200,95 @@ def _based(recipe: dict[str, Any], path: Path) -> dict[str, Any]:
         raise RecipeError(f"{path} is its own base")
     whole = _read(found)
     for name, value in changes.items():
-        _assign(whole, str(name).split("."), value, f"set {name}")
+        override(whole, str(name), value, whole=True)
     return whole
 
 
-def _apply_paths(recipe: dict[str, Any], overrides: Sequence[str]) -> list[str]:
-    """Applies overrides of or through a list, and of the temperature; gives the others back."""
-    rest, words = [], list(overrides)
-    while words:
-        word = words.pop(0)
-        name, equals, value = word.removeprefix("--").partition("=")
-        steps = name.split(".")
-        of_list = steps == ["sources"] or (len(steps) > 1 and steps[1].isdigit())
-        if not word.startswith("--") or not (of_list or steps[0] == "temperature"):
-            rest.append(word)
-            continue
-        if not equals:
-            if not words:
-                raise RecipeError(f"{word} needs a value")
-            value = words.pop(0)
-        _assign(recipe, steps, _plain(value, word), word)
-    return rest
+def _changed(node: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe with its overrides; those of kernels in lists come before the temperature, which
+    gives a step to the kernel that there is then, and all others, such as coldness, after it."""
+    early = {path for path in changes if path.split(".")[0] in ("sources", "temperature")}
+    for path in changes:
+        if path in early:
+            override(node, path, changes[path])
+    _expand_temperature(node)
+    for path in changes:
+        if path not in early:
+            override(node, path, changes[path])
+    return node
 
 
-def _plain(value: str, word: str) -> Any:
-    try:
-        return yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise RecipeError(f"{word}: {value!r} cannot be read") from error
+def override(node: dict[str, Any], path: str, value: Any, whole: bool = False) -> None:
+    """Sets a field of a recipe by its path, looking through class_path and init_args.
+
+    Args:
+        node: the recipe, which is changed.
+        path: of the field, with dots.
+        value: plain data.
+        whole: replace what is there, and keep nothing of it.
+    """
+    holder: Any = node
+    *steps, last = path.removesuffix(".class_path").split(".")
+    for step in steps:
+        holder = _inside(holder, step, path)
+    holder, key = _place(holder, last, path)
+    whole = whole or any(step.isdigit() for step in [*steps, last])
+    old = None if whole else holder.get(key)
+    holder[key] = _merged(old, copy.deepcopy(value))
 
 
-def _given_values(overrides: Sequence[str]) -> dict[str, Any]:
-    """Everything that is given, but for files to read or write, as the parser will parse it."""
-    values: dict[str, Any] = {}
-    for word, following in zip(overrides, [*overrides[1:], ""], strict=False):
-        name, equals, value = word.removeprefix("--").partition("=")
-        if name == "config":
-            raise RecipeError("there is no option --config: name the recipe itself")
-        flag = not equals and following.startswith("--")
-        file = name == "out" or ("." in name and name.split(".")[-1] in FILES)
-        if word.startswith("--") and not flag and not file:
-            values[f"{len(values)}"] = _plain(value if equals else following, word)
-    return values
+def _inside(holder: Any, step: str, path: str) -> Any:
+    """The mapping or list at a step of a path, made where there is none."""
+    holder, key = _place(holder, step, path)
+    part = holder[key] if isinstance(holder, list) else holder.get(key)
+    if isinstance(part, str):  # a class by its bare name
+        part = {"class_path": part, "init_args": {}}
+    holder[key] = part if isinstance(part, (dict, list)) else {}
+    return holder[key]
 
 
-def _assign(part: Any, steps: list[str], value: Any, word: str) -> None:
-    """part[step][step]... = value, looking through class_path and init_args."""
-    for k, step in enumerate(steps):
-        last = k + 1 == len(steps)
-        if isinstance(part, list):
-            if not step.isdigit() or int(step) >= len(part):
-                raise RecipeError(f"{word}: there is no entry {step}, the list has {len(part)}")
-            key: Any = int(step)
-        else:
-            if "class_path" in part and step not in ("class_path", "init_args"):
-                part = part.setdefault("init_args", {})
-            key = step
-            part.setdefault(key, {})
-        if last:
-            part[key] = value
-            return
-        if isinstance(part[key], str):  # a class by its bare name
-            part[key] = {"class_path": part[key], "init_args": {}}
-        if not isinstance(part[key], (dict, list)):
-            part[key] = {}
-        part = part[key]
+def _place(holder: Any, step: str, path: str) -> tuple[Any, Any]:
+    """The mapping or list that a step leads into, and its key there."""
+    if isinstance(holder, list):
+        if not step.isdigit() or int(step) >= len(holder):
+            raise RecipeError(f"{path}: there is no entry {step}, the list has {len(holder)}")
+        return holder, int(step)
+    if "class_path" in holder and step not in ("class_path", "init_args"):
+        if holder.get("init_args") is None:
+            holder["init_args"] = {}
+        return holder["init_args"], step
+    return holder, step
+
+
+def _merged(old: Any, new: Any) -> Any:
+    """What stands where there was `old` and `new` is given."""
+    if isinstance(old, str) and isinstance(new, dict) and "class_path" not in new:
+        old = {"class_path": old}
+    if not isinstance(old, dict) or not isinstance(new, (dict, str)):
+        return new
+    if "class_path" not in old:
+        if isinstance(new, str) or "class_path" in new:
+            return new
+        return {**old, **{name: _merged(old.get(name), value) for name, value in new.items()}}
+    kept = old.get("init_args") or {}
+    if isinstance(new, str):
+        new = {"class_path": new}
+    if "class_path" not in new:
+        return {**old, "init_args": _merged(kept, new)}
+    kept = _accepted(new["class_path"], kept)
+    return {**new, "init_args": _merged(kept, new.get("init_args") or {})}
+
+
+def _accepted(name: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Those of the arguments that the class of this name has too."""
+    cls = find_class(name) if isinstance(name, str) else None
+    if cls is None or takes_more(cls):
+        return given
+    known = arguments(cls)
+    dropped = [argument for argument in given if argument not in known]
+    if dropped:
+        log.debug("%s has no %s: dropped", cls.__name__, ", ".join(dropped))
+    return {argument: value for argument, value in given.items() if argument in known}
 
 
 def _expand_temperature(recipe: dict[str, Any]) -> None:
@@ -249,94 +300,32 @@ def _expand_temperature(recipe: dict[str, Any]) -> None:
         temperature = DriftNoise(**{name: float(value) for name, value in pair.items()})
     except (TypeError, ValueError, AttributeError) as error:
         raise RecipeError(
-            f"temperature must be {{drift: a, noise: s}} with numbers > 0 ({_one_line(error)})"
+            f"temperature must be {{drift: a, noise: s}} with numbers > 0 ({one_line(error)})"
         ) from error
-    energy = _with_arguments(recipe, "energy")
+    energy = _with_arguments(recipe, "energy", "energy")
     if "coldness" in energy:
         raise RecipeError("give either temperature or energy.coldness, not both")
     energy["coldness"] = float(f"{temperature.coldness:.12g}")
-    for source in [*(recipe.get("sources") or []), *filter(None, [recipe.get("sampler")])]:
-        arguments = _with_arguments(source, "kernel")
-        kernel = getattr(coldness.kernels, source["kernel"]["class_path"].split(".")[-1], Kernel)
-        step_size = kernel.step_for_noise(temperature.noise)
-        arguments.setdefault("step_size", float(f"{step_size:.12g}"))
+    sources = recipe.get("sources")
+    places = [
+        (f"sources.{k}", s) for k, s in enumerate(sources if isinstance(sources, list) else [])
+    ]
+    for at, source in [*places, ("sampler", recipe.get("sampler"))]:
+        if isinstance(source, dict) and "kernel" in source:
+            given = _with_arguments(source, "kernel", f"{at}.kernel")
+            name = str(source["kernel"].get("class_path")).split(".")[-1]
+            step_size = getattr(coldness.kernels, name, Kernel).step_for_noise(temperature.noise)
+            given.setdefault("step_size", float(f"{step_size:.12g}"))
 
 
-def _with_arguments(holder: dict[str, Any], key: str) -> dict[str, Any]:
+def _with_arguments(holder: dict[str, Any], key: str, at: str) -> dict[str, Any]:
     """The init_args of a part, made where it was named by its class alone."""
     part = holder.get(key)
     if isinstance(part, str):
         part = holder[key] = {"class_path": part}
-    if not isinstance(part, dict):
-        raise RecipeError(f"{key} must name a class")
-    arguments: dict[str, Any] = part.setdefault("init_args", {})
-    return arguments
-
-
-def _check_imports(part: Any, key: str = "") -> None:
-    """Refuses every string that could name or hide code from elsewhere.
-
-    A string in a recipe is a bare name, a number, or a class of ours by its full name. Anything
-    else could be an import path, a file to read on, or a mapping in quotes that is parsed again.
-    """
-    for name, value in _strings(part, key):
-        if name not in FILES and not BARE.fullmatch(value) and not TRUSTED.fullmatch(value):
-            try:
-                float(value)
-            except ValueError:
-                raise RecipeError(
-                    f"{value!r} is or may lead to code from outside coldness: "
-                    "add --allow-imports if you trust it"
-                ) from None
-
-
-def _strings(part: Any, key: str) -> Iterator[tuple[str, str]]:
-    if isinstance(part, str):
-        yield key, part
-    elif isinstance(part, dict):
-        for name, value in part.items():
-            if name == "config" or not BARE.fullmatch(str(name)):
-                raise RecipeError(f"there is no key {name!r}")
-            yield from _strings(value, str(name))
-    elif isinstance(part, list):
-        for value in part:
-            yield from _strings(value, key)
-
-
-def _one_line(error: BaseException) -> str:
-    """The parts of a nested message that say what and where, with the nearest known name."""
-    lines = [line.strip(" -") for line in str(error).splitlines() if line.strip(" -")]
-    where = re.findall(r'Parser key "([\w.]+)"', str(error))
-    keep = [
-        line
-        for line in lines
-        if not re.match(r"(Parser key|Problem with|Subtypes|Given|Errors:|Does not valid)", line)
-    ]
-    text = "; ".join(dict.fromkeys(keep)) or (lines[0] if lines else type(error).__name__)
-    given = re.search(r"Given value: (.*)", str(error))
-    if given and given.group(1) not in text:
-        text += f"; given {given.group(1)}"
-    if where:
-        text = f"{'.'.join(dict.fromkeys(where))}: {text}"
-    bad = re.search(
-        r"(?:unrecognized arguments: -*|Option '|Key '|key \"|No action for key \"?)([\w.]+)", text
-    ) or re.search(r"import path string: (\w+)", text)
-    if bad:
-        text += nearest(bad.group(1).split(".")[-1], _names())
-    return re.sub(r"<class '([\w.]+)'>", lambda m: m.group(1).split(".")[-1], text)
-
-
-def nearest(word: str, names: Any) -> str:
-    near = difflib.get_close_matches(word, list(names), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near and near[0] != word else ""
-
-
-def _names() -> set[str]:
-    """Every key and class name that a recipe may hold."""
-    parts = [getattr(package, name) for package in PACKAGES for name in dir(package)]
-    ours = [p for p in parts if inspect.isclass(p) and p.__module__.startswith("coldness")]
-    classes = [*ours, Settings, Evaluation, Guard]
-    names = {cls.__name__ for cls in classes}
-    for cls in classes:
-        names |= set(inspect.signature(cls).parameters)
-    return names
+    if not isinstance(part, dict) or "class_path" not in part:
+        raise RecipeError(f"{at} must name a class")
+    if part.get("init_args") is None:
+        part["init_args"] = {}
+    given: dict[str, Any] = part["init_args"]
+    return given
