@@ -14,8 +14,7 @@ from coldness.energies import Gaussian
 from coldness.kernels import HMC, MALA, Kernel, Langevin
 from coldness.runs.folder import RunFolder
 from coldness.training import build
-from coldness.training.recipe import find, resolve
-from small import QUICK, same, settings, trained, weights
+from small import QUICK, read, same, settings, trained, weights
 
 STD = 0.3
 
@@ -121,7 +120,7 @@ def test_the_adapted_step_is_saved_with_the_model(tmp_path: Path) -> None:
     training = trained(tmp_path / "a", "mixture2d", *ADAPTED)
     folder = RunFolder(tmp_path / "a")
     quick = [*QUICK, "--iterations=40", "--batch_size=16", "--sources.0.steps=3"]
-    folder.save_config(resolve(find("mixture2d"), [*quick, *ADAPTED])[0].text, "mixture2d", "")
+    folder.save_config(read("mixture2d", *quick, *ADAPTED).text, "mixture2d", "")
     folder.save_model(weights(training))
     loaded = folder.load().sources[0].adaptation
     ours = training.settings.sources[0].adaptation

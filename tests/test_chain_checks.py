@@ -19,10 +19,10 @@ from coldness.energies import Energy, Gaussian, GaussianMixture
 from coldness.evaluation.chain_checks import MIXING_DRAWS, TARGET, ChainChecks
 from coldness.kernels import HMC, GeometricSteps, Kernel, Langevin
 from coldness.runs.folder import RunFolder
-from coldness.training.recipe import RecipeError, find, resolve
-from coldness.trust import verdict_on
+from coldness.training.recipe import RecipeError, find
+from coldness.trust.verdict import judge
 from laws import assert_normal_law, generator, normal
-from small import measured, settings
+from small import measured, read, settings
 
 
 class Flat(Energy):
@@ -148,7 +148,7 @@ def test_a_sampler_takes_its_step_from_the_temperature() -> None:
     text = find("mixture2d").read_text() + f"sampler: {sampler}\n"
     path = Path(tempfile.mkdtemp()) / "own.yaml"
     path.write_text(text)
-    assert resolve(path)[0].settings.sampling.kernel.step_size == 0.00125
+    assert read(path).parts().sampling.kernel.step_size == 0.00125
 
 
 def test_figures_that_are_not_finite_are_kept_as_they_are(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_chains_whose_potential_is_not_finite_are_lost() -> None:
     figures, _ = measured(settings("mixture2d", *words))
     assert figures["lost_chains_short"] == 50
     assert "mala_step" not in figures
-    assert verdict_on(figures).answers["generation"].grade == "no"
+    assert judge(figures)["samples"].answer == "no"
 
 
 def test_clamped_chains_have_no_acceptance() -> None:

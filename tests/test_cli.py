@@ -10,15 +10,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 
 import coldness
-from coldness.cli import demo
+from coldness.cli import demo, doctor
 from coldness.cli.main import COMMANDS, main
-from coldness.training.recipe import packaged, resolve
+from coldness.cli.options import overrides_of, read_recipe
+from coldness.training.recipe import Recipe, find, packaged
 from small import QUICK
 
 SMALL = [
@@ -121,7 +123,12 @@ def test_report_of_several_runs(
 def test_demo(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(demo, "resolve", lambda path, words: resolve(path, [*words, *SMALL]))
+    class Small(Recipe):
+        @classmethod
+        def read(cls, recipe: Any, overrides: Any = None, **options: Any) -> Recipe:
+            return Recipe.read(recipe, {**overrides, **overrides_of(SMALL)}, **options)
+
+    monkeypatch.setattr(demo, "Recipe", Small)
     out = tmp_path / "demo"
     assert main(["demo", "--out", str(out), "--iterations=3"]) == 0
     assert (out / "report.html").is_file()
@@ -138,7 +145,7 @@ def test_doctor_states_the_temperature(capsys: pytest.CaptureFixture[str]) -> No
         "drift 1 on E",
         "noise 0.05",
         "0.333 of the data",
-        "nothing speaks against training this",
+        "no problems found",
     ):
         assert wanted in text
     assert main(["doctor", "rings10d-data", "--sources.0.kernel.step_size=0.001", *SMALL]) == 1
@@ -197,7 +204,7 @@ def test_bad_words_get_one_line(
     out = tmp_path / "new"
     words = ["train", "mixture2d", "--out", str(out)]
     assert "no command" in refused(capsys, ["trian"])
-    assert "did you mean 'beta'" in refused(capsys, [*words, "--contrast.betta=1"])
+    assert "did you mean '--contrast.beta'" in refused(capsys, [*words, "--contrast.betta=1"])
     assert "step_size must be > 0" in refused(capsys, [*words, "--sources.0.kernel.step_size=-1"])
     assert "did you mean" in refused(capsys, ["train", "mixture3d", "--out", str(out)])
     assert "name a recipe" in refused(capsys, ["train", "--out", str(out)])
@@ -211,6 +218,157 @@ def test_bad_words_get_one_line(
     assert "no folder" in refused(capsys, ["sample", str(run), "--out", "no/such/x.npz"])
     assert "samples >= 2" in refused(capsys, ["evaluate", str(run), "--samples=1"])
     assert "batch" in refused(capsys, [*words, "--sources.0.start=Bank", "--batch_size=0"])
+
+
+OPTIONS = {
+    "class in other letters": ("--sources.0.kernel Hmc", "did you mean 'HMC'?"),
+    "last name of a field": ("--beta 0.5", "no option --beta; did you mean '--contrast.beta'?"),
+    "in a list": ("--steps=5", "did you mean '--sources.0.steps'?"),
+    "abbreviated config": ("--conf x", "no option --conf"),
+    "config": ("--config x.yaml", "no option --config"),
+    "config in a mapping": ("--conf={optimiser: os.path.join}", "--allow-imports"),
+    "letters for numbers": ("--energy.net.widths a,b", "must be a list of int, got 'a,b'"),
+    "code": ("--energy.net.widths 64,os.path", "--allow-imports"),
+    "no value": ("--sources.0.steps", "--sources.0.steps needs a value"),
+    "no value before an option": ("--sources.0.steps --seed=1", "--sources.0.steps needs a value"),
+    "two recipes": ("rings2d", "one recipe at a time, not 'mixture2d' and 'rings2d'"),
+    "one dash": ("-x", "no option -x"),
+    "bad YAML": ("--seed {", "cannot be read"),
+    "help on a number": ("--seed.help", "--seed has no fields: it is int"),
+    "help on nothing": ("--dta.help", "no option --dta; did you mean 'data'?"),
+    "help on no class": ("--data.help Ring2D", "did you mean 'Rings2D'?"),
+}
+
+
+@pytest.mark.parametrize(("given", "says"), OPTIONS.values(), ids=OPTIONS.keys())
+def test_bad_options_get_one_line(
+    given: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [given] if "{optimiser" in given else given.split()
+    for command in ("train", "doctor"):
+        out = ["--out", str(tmp_path / "new")] if command == "train" else []
+        assert says in refused(capsys, [command, "mixture2d", *out, *words])
+    assert not (tmp_path / "new").exists()
+
+
+def test_unknown_fields_of_files_get_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(find("mixture2d").read_text() + "bta: 1\n")
+    assert "there is no field 'bta'" in refused(capsys, ["train", str(path)])
+    path.write_text(find("mixture2d").read_text().replace("{beta:", "{beat:"))
+    line = refused(capsys, ["train", str(path)])
+    assert "there is no field 'contrast.beat'; did you mean 'contrast.beta'?" in line
+
+
+def test_a_command_without_its_argument_says_what_it_needs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    needs = {
+        "train": "name a recipe, such as mixture2d; see `coldness recipes`",
+        "doctor": "name a recipe, such as mixture2d; see `coldness recipes`",
+        "sample": "name the folder of a run",
+        "evaluate": "name the folder of a run",
+        "report": "name the folders of one or several runs",
+        "compare": "name the folders of two runs or more",
+        "reproduce": "name a study",
+    }
+    for command, says in needs.items():
+        assert main([command]) == 2
+        captured = capsys.readouterr()
+        line, usage = captured.err.splitlines()
+        assert line.startswith(f"coldness: {says}")
+        assert usage.startswith(f"usage: coldness {command} ")
+        assert captured.out == ""
+
+
+def test_recipes_and_options_come_in_any_order() -> None:
+    words = ["--contrast.beta", "-0.5", "--json", "mixture2d", "--energy.net.widths", "64,32"]
+    given, recipe = read_recipe(doctor.parser(), [*words, "--contrast.beta=0.25"])
+    assert given.json
+    assert recipe.name == "mixture2d"
+    assert list(given.overrides) == ["energy.net.widths", "contrast.beta"]
+    assert given.overrides["contrast.beta"] == 0.25
+    assert recipe["energy.net.widths"] == [64, 32]
+
+
+def test_values_are_yaml_and_paths_are_not() -> None:
+    words = ["--data.path=1.5", "--data.test_path=null", "--evaluation.ood=a.npy", "--seed", "-3"]
+    assert overrides_of([*words, "--ema=1e-3", "--threads=null", "--terms=[EnergyL2]"]) == {
+        "data.path": "1.5",
+        "data.test_path": None,
+        "evaluation.ood": ["a.npy"],
+        "seed": -3,
+        "ema": "1e-3",
+        "threads": None,
+        "terms": ["EnergyL2"],
+    }
+
+
+@pytest.mark.parametrize("recipe", [[], ["mixture2d"]], ids=["alone", "with a recipe"])
+def test_help_on_fields(recipe: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    def shown(*words: str) -> str:
+        assert main(["train", *recipe, *words]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    assert "Rings2D Rings with radial noise" in shown("--data.help")
+    text = shown("--data.help", "Rings2D")
+    assert "--data.radii [float, ...]" in text
+    assert "(default [1.0, 2.0, 3.0, 4.0])" in text
+    assert shown("--data.help=Rings2D") == text
+    text = shown("--sources.0.kernel.help")
+    assert "HMC Leapfrog trajectory with acceptance test." in text
+    assert ("--sources.0.kernel.clip_gradient" in text) == bool(recipe)  # its kernel is Langevin
+    text = shown("--sources.0.kernel.help", "HMC")
+    assert (
+        "--sources.0.kernel.leapfrog_steps int n >= 1, gradients a transition (default 10)" in text
+    )
+    assert "--sources.0.kernel.step_size float leapfrog step e > 0 (required)" in text
+    assert "--energy.net.widths [int, ...] hidden widths" in shown("--energy.net.help", "MLP")
+    assert "--optimiser.momentum" in shown("--optimiser.help", "SGD")
+    assert "--sources.0.weight" in shown("--sources.help")
+    assert "--evaluation.ais.levels" in shown("--evaluation.ais.help")
+
+
+def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "mixture2d", "--help"]) == 0
+    text = capsys.readouterr().out
+    parts = ["usage: coldness train", "examples:", "\noptions:", "\n  --resume ", "recipe fields"]
+    places = [text.index(part) for part in [*parts, "\n  --contrast.beta "]]
+    assert places == sorted(places)
+    for command in COMMANDS:
+        assert main([command, "--help"]) == 0
+        text = capsys.readouterr().out
+        assert text.index("usage:") < text.index("examples:") < text.index("\noptions:")
+
+
+def test_resume_finds_the_folder_of_the_seed_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text("base: mixture2d\nset: {seed: 3}\n")
+    assert main(["train", "mine.yaml", "--iterations=3", *SMALL]) == 0
+    assert [path.name for path in Path("runs").iterdir()] == ["mine-3"]
+    assert main(["train", "mine.yaml", "--resume", "--iterations=5"]) == 0
+    assert "resuming at iteration 3" in capsys.readouterr().err
+    assert yaml.safe_load(Path("runs/mine-3/config.yaml").read_text())["iterations"] == 5
+
+
+def test_names_with_brackets_are_printed_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "mixture2d", "--out", "a[/]b", "--iterations=2", *SMALL]) == 0
+    assert "mixture2d into a[/]b, seed 0" in capsys.readouterr().err
+    assert main(["evaluate", "a[/]b"]) == 0
+    assert "report: a[/]b/report.html" in capsys.readouterr().out
+    assert main(["sample", "a[/]b", "--n=2", "--steps=1", "--out=[x].npz"]) == 0
+    assert "[x].npz" in capsys.readouterr().out
+    assert main(["report", "a[/]b", "--out=[bold].html"]) == 0
+    assert "report: [bold].html" in capsys.readouterr().out
+    assert main(["compare", "a[/]b", "a[/]b", "--out=[red].html"]) == 0
+    assert "report: [red].html" in capsys.readouterr().out
 
 
 def test_folders_that_are_not_ours_are_left_alone(

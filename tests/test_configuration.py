@@ -170,6 +170,16 @@ class Forgetful(Start):
         raise NotImplementedError
 
 
+def test_a_default_part_may_be_given_by_its_arguments_alone() -> None:
+    assert construct(Bank, {"initial": {"std": 2}}).initial == GaussianNoise(std=2.0)
+
+
+def test_live_arguments_take_the_place_of_described_ones() -> None:
+    bank = Bank(3)
+    node = {"start": "DataStart", "kernel": {"class_path": "MALA", "init_args": {"step_size": 1}}}
+    assert construct(Source, node, live={"start": bank}).start is bank
+
+
 def test_what_cannot_be_described_is_said() -> None:
     with pytest.raises(ConfigurationError, match="Forgetful does not keep its argument 'width'"):
         describe(Bank(initial=Forgetful(1.0)))
@@ -202,7 +212,9 @@ BAD: dict[str, tuple[type, Any, str]] = {
     "digits": (MLP, {"widths": "64, 64"}, "widths must be a list of int, got '64, 64'"),
     "choice": (MLP, {"activation": "relu6"},
                "activation must be 'leaky_relu' or 'silu' or 'softplus', got 'relu6'"),
-    "no class": (Bank, {"initial": {"std": 1}}, "initial must name a class, one of"),
+    "no class": (Source, {"start": {"std": 1}, "kernel": STEP}, "start must name a class, one of"),
+    "nested type": (Bank, {"initial": {"class_path": "LikeData", "init_args": {"width": "big"}}},
+                    "initial.width must be float, got 'big'"),
     "no class at the top": (Kernel, {"step_size": 1}, "must name a class, one of HMC, Langevin"),
     "another kind": (Bank, {"initial": "coldness.kernels.MALA"},
                      "initial: there is no Start 'coldness.kernels.MALA'"),

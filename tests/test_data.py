@@ -12,8 +12,8 @@ from scipy import stats
 
 from coldness.data import EmbeddedRings, KnownDensity, Mixture2D, Rings2D, Rings10D
 from coldness.data.synthetic import UNEQUAL
-from coldness.training.recipe import resolve
 from laws import assert_law, assert_mean, assert_normal_law, assert_share, generator
+from small import read
 
 LAWS = {
     "mixture2d": Mixture2D(),
@@ -195,12 +195,12 @@ def test_dimensions_are_an_option_of_recipes(tmp_path: Path) -> None:
         "{step_size: 0.001}}}]\n"
         "optimiser: Adam\n"
     )
-    assert resolve(recipe)[0].settings.data.shape == (20,)
-    other = resolve(recipe, ["--data.dimensions=12"])[0].settings
+    assert read(recipe).parts().data.shape == (20,)
+    other = read(recipe, "--data.dimensions=12").parts()
     assert other.data.shape == (12,)
     assert other.energy(torch.zeros(3, 12)).shape == (3,)
     with pytest.raises(ValueError, match="dimensions must be >= 3"):
-        resolve(recipe, ["--data.dimensions=2"])
+        read(recipe, "--data.dimensions=2").parts()
 
 
 def test_local_scales() -> None:

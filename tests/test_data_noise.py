@@ -20,8 +20,8 @@ from coldness.cli.doctor import warning_lines
 from coldness.kernels import HMC, GeometricSteps, Langevin
 from coldness.schedules import Linear
 from coldness.training import build
-from coldness.training.recipe import RecipeError, find, resolve
-from small import settings
+from coldness.training.recipe import RecipeError, find
+from small import read, settings
 
 
 def test_the_largest_and_the_final_step_are_kernel_times_scale_times_schedule() -> None:
@@ -112,14 +112,14 @@ def test_step_noise_from_a_recipe(tmp_path: Path) -> None:
         "data_noise: {factor: 2.0}",
     ):
         path.write_text(f"{text}\n{line}\n")
-        resolved = resolve(path)[0]
+        resolved = read(path)
         assert resolved.settings.data_noise == StepNoise(2.0, 0)
         again = tmp_path / "again.yaml"
         again.write_text(resolved.text)
-        assert resolve(again)[0].text == resolved.text
+        assert read(again).text == resolved.text
     path.write_text(f"{text}\ndata_noise: StepNoise\n")
-    assert resolve(path)[0].settings.data_noise == StepNoise()
-    over = resolve(path, ["--data_noise.factor=3"])[0].settings
+    assert read(path).parts().data_noise == StepNoise()
+    over = read(path, "--data_noise.factor=3").parts()
     assert over.data_noise == StepNoise(3.0)
 
 

@@ -29,8 +29,8 @@ from coldness.kernels import HMC, GeometricSteps, Langevin
 from coldness.limits import effective_fraction
 from coldness.objectives import Contrast
 from coldness.training import Settings
-from coldness.training.recipe import find, packaged, resolve
-from small import same, settings
+from coldness.training.recipe import packaged
+from small import read, same, settings
 
 HEALTHY = [name for name in packaged() if not name.startswith(("failures/", "cifar10"))]
 """All but those of CIFAR-10, whose images are not here."""
@@ -61,7 +61,7 @@ def moons(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def recipe(name: str, *words: str) -> Settings:
-    return resolve(find(name), words)[0].settings
+    return read(name, *words).parts()
 
 
 _scales: dict[tuple[object, ...], LocalScale] = {}

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from coldness.guard import Diverged
-from coldness.runs.events import read_lines
+from coldness.runs.events import read_events
 from coldness.training import build, fit
-from coldness.training.recipe import find, packaged, resolve
+from coldness.training.recipe import packaged
+from small import read
 
 NAN = "--terms=[{class_path: NaNGradient, init_args: {at: 33}}]"
 
@@ -36,7 +37,7 @@ def test_a_failure_is_seen(name: str, tmp_path: Path) -> None:
     """Schedules are those of the whole run; it is only cut short."""
     iterations, causes, changes = SOON[name]
     words = ["--guard.policy=warn", "--compile=never", *changes]
-    training = build(resolve(find(f"failures/{name}"), words)[0].settings)
+    training = build(read(f"failures/{name}", *words).parts())
 
     class Enough(Exception):
         pass
@@ -47,6 +48,6 @@ def test_a_failure_is_seen(name: str, tmp_path: Path) -> None:
 
     with pytest.raises((Enough, Diverged)):
         fit(training, tmp_path, on_block=stop)
-    first = read_lines(tmp_path / "events.jsonl")[0]
+    first = read_events(tmp_path / "events.jsonl")[0]
     assert first["cause"] in causes
     assert first["iteration"] < iterations

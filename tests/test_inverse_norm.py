@@ -25,9 +25,9 @@ from coldness.nets import MLP
 from coldness.runs.folder import RunFolder
 from coldness.runs.log import read_metrics
 from coldness.training import build, fit
-from coldness.training.recipe import find, resolve
+from coldness.training.recipe import find
 from laws import coordinates, generator, normal
-from small import QUICK, same, settings, trained, weights
+from small import QUICK, read, same, settings, trained, weights
 
 STD, COLDNESS, RADIUS, STEP = 0.5, 5.0, 0.8, 0.01
 
@@ -176,7 +176,7 @@ def test_sampling_uses_the_last_step_which_is_saved_with_the_model(tmp_path: Pat
     training = trained(tmp_path / "a", "mixture2d", *INVERSE)
     folder = RunFolder(tmp_path / "a")
     quick = [*QUICK, "--iterations=40", "--batch_size=16", "--sources.0.steps=3"]
-    folder.save_config(resolve(find("mixture2d"), [*quick, *INVERSE])[0].text, "mixture2d", "")
+    folder.save_config(read("mixture2d", *quick, *INVERSE).text, "mixture2d", "")
     folder.save_model(weights(training))
     loaded = folder.load()
     source, ours = loaded.sources[0], training.settings.sources[0]
@@ -206,10 +206,10 @@ def test_adaptations_from_a_recipe(tmp_path: Path) -> None:
         path.write_text(
             text.replace("    steps: 20\n", f"    steps: 20\n    adaptation: {given}\n")
         )
-        resolved = resolve(path)[0]
+        resolved = read(path)
         assert repr(resolved.settings.sources[0].adaptation) == repr(expected)
         again.write_text(resolved.text)
-        assert resolve(again)[0].text == resolved.text
+        assert read(again).text == resolved.text
 
 
 def test_the_doctor_says_what_happens_to_the_step() -> None:

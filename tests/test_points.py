@@ -19,10 +19,10 @@ from coldness.evaluation import compare_on_grid
 from coldness.evaluation.density import score_on_grid
 from coldness.evaluation.likelihood import plain_models
 from coldness.nets import MLP
-from coldness.training.recipe import RecipeError, find, resolve
-from coldness.trust import verdict_on
+from coldness.training.recipe import RecipeError, find
+from coldness.trust.verdict import judge
 from laws import assert_share, generator
-from small import QUICK, measured
+from small import QUICK, measured, read
 
 MEAN, COVARIANCE = np.array([3.0, -40.0]), np.array([[4.0, 6.0], [6.0, 25.0]])
 
@@ -249,8 +249,8 @@ def test_a_grid_that_is_too_coarse_says_so(tmp_path: Path) -> None:
     needle = Gaussian([0.3, 0.1], [[1e-5, 0.0], [0.0, 1e-5]])
     figures, _ = score_on_grid(needle, data, points=100, widening=1.5)
     assert figures["log_z_error"] > 0.1
-    assert verdict_on(figures).answers["density"].grade == "not measured"
-    assert "too coarse" in verdict_on(figures).answers["density"].text
+    assert judge(figures)["density"].answer == "not measured"
+    assert "too coarse" in judge(figures)["density"].sentence
 
 
 def test_a_gaussian_fit_to_one_gaussian_is_perfect() -> None:
@@ -292,7 +292,7 @@ def likelihoods(test: float, gaussian: float, kde: float) -> dict[str, float]:
     [
         (likelihoods(-1.0, -2.0, -1.5), "yes", "or more"),
         (likelihoods(-1.54, -2.0, -1.5), "yes", "or more"),
-        (likelihoods(-1.56, -2.0, -1.5), "partly", "a kernel density estimate is better"),
+        (likelihoods(-1.56, -2.0, -1.5), "partly", "a kernel estimate beats it"),
         (likelihoods(-1.54, -1.5, -2.0), "yes", "or more"),
         (likelihoods(-1.56, -1.5, -2.0), "no", "A Gaussian"),
         (likelihoods(-3.0, -2.0, -1.5), "no", "A Gaussian"),
@@ -301,10 +301,10 @@ def likelihoods(test: float, gaussian: float, kde: float) -> dict[str, float]:
     ],
 )
 def test_verdicts_on_held_out_points(metrics: dict[str, float], answer: str, words: str) -> None:
-    density = verdict_on(metrics).answers["density"]
-    assert density.grade == answer
-    assert words in density.text
-    assert "Gaussian -" in density.measured
+    density = judge(metrics)["density"]
+    assert density.answer == answer
+    assert words in density.sentence
+    assert "Gaussian -" in density.figure
 
 
 # Networks that take their inputs from the data.
@@ -341,16 +341,16 @@ def test_a_network_of_linear_layers_flattens_images_and_has_as_many_outputs_as_t
 def test_settings_build_networks_and_refuse_those_that_do_not_fit(tmp_path: Path) -> None:
     recipe = tmp_path / "by_data.yaml"
     recipe.write_text(find("mixture2d").read_text().replace("inputs: 2", "inputs: null"))
-    by_data = resolve(recipe)[0].settings
-    as_given = resolve(find("mixture2d"))[0].settings
+    by_data = read(recipe).parts()
+    as_given = read("mixture2d").parts()
     for a, b in zip(by_data.energy.parameters(), as_given.energy.parameters(), strict=True):
         assert torch.equal(a, b)
     with pytest.raises(RecipeError, match="the network takes 3 inputs but the data has 2"):
-        resolve(find("mixture2d"), ["--energy.net.inputs=3"])
+        read("mixture2d", "--energy.net.inputs=3").parts()
 
 
 def test_networks_in_composed_energies_are_built_too() -> None:
-    settings = resolve(find("mixture2d"))[0].settings
+    settings = read("mixture2d").parts()
     settings.energy = Sum([ScalarEnergy(MLP()), ScalarEnergy(MLP())], [1.0, 1.0])
     settings.__post_init__()
     assert settings.energy(torch.zeros(5, 2)).shape == (5,)
@@ -415,7 +415,7 @@ def test_bad_points_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_evaluation_never_counts_more_points_than_there_are(tmp_path: Path) -> None:
     path = saved(tmp_path, normal_points(100))
-    settings = resolve(find("points"), [f"--data.path={path}", *QUICK])[0].settings
+    settings = read("points", f"--data.path={path}", *QUICK).parts()
     settings.evaluation.samples = 200
     figures, arrays = measured(settings)
     assert figures["samples"] == len(arrays["x_data"]) == 20

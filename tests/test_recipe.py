@@ -6,14 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from coldness.chains import Bank
+from coldness.cli.options import OptionError
+from coldness.data import Mixture2D
 from coldness.energies import ScalarEnergy
 from coldness.kernels import HMC, MALA
+from coldness.nets import MLP
 from coldness.schedules import Linear
 from coldness.training import build
-from coldness.training.recipe import RecipeError, find, packaged, resolve
-from small import QUICK, stand_in_images
+from coldness.training.recipe import Recipe, RecipeError, find, packaged
+from small import QUICK, read, stand_in_images
 
 
 @pytest.fixture
@@ -29,7 +33,7 @@ def toy(name: str) -> list[str]:
     """Recipes of images at a size that runs anywhere: the parts are as they are, but smaller."""
     if not name.startswith("cifar10"):
         return []
-    settings = resolve(find(name))[0].settings
+    settings = read(name).parts()
     of_sources = [f"--sources.{k}.steps=2" for k in range(len(settings.sources))]
     banks = [k for k, source in enumerate(settings.sources) if source.start.has_state]
     of_sources += [f"--sources.{k}.start.capacity=20" for k in banks]
@@ -43,7 +47,7 @@ def toy(name: str) -> list[str]:
 @pytest.mark.parametrize("name", packaged())
 def test_every_recipe_runs_for_two_iterations(name: str, needed: dict[str, list[str]]) -> None:
     given = ["--compile=never", *toy(name), *needed.get(name, [])]
-    training = build(resolve(find(name), given)[0].settings)
+    training = build(read(name, *given).parts())
     for _ in range(2):
         figures = training.iterate()
     assert float(figures["parameter_gradient"]) > 0
@@ -53,10 +57,15 @@ def test_every_recipe_runs_for_two_iterations(name: str, needed: dict[str, list[
 def test_a_resolved_recipe_resolves_to_itself(
     name: str, tmp_path: Path, needed: dict[str, list[str]]
 ) -> None:
-    text = resolve(find(name), needed.get(name, []))[0].text
+    recipe = read(name, *needed.get(name, []))
     path = tmp_path / "config.yaml"
-    path.write_text(text)
-    assert resolve(path)[0].text == text
+    path.write_text(str(recipe))
+    again = read(path)
+    assert again.text == recipe.text == str(again)
+    assert again == recipe
+    assert hash(again) == hash(recipe)
+    assert recipe.replace({"seed": 8}) != recipe
+    assert recipe.replace({"seed": 8}).seed == 8
 
 
 @pytest.mark.parametrize("name", packaged())
@@ -71,32 +80,30 @@ def test_every_recipe_names_its_paper_and_its_deviations(name: str) -> None:
 
 
 def test_drift_and_noise_become_coldness_and_step() -> None:
-    settings = resolve(find("mixture2d"))[0].settings
+    settings = read("mixture2d").parts()
     assert settings.energy.coldness == 800.0
     assert settings.sources[0].kernel.step_size == 0.00125
-    leapfrog = resolve(find("mixture2d"), ["--sources.0.kernel=HMC", "--temperature.noise=5e-2"])
-    kernel = leapfrog[0].settings.sources[0].kernel
+    leapfrog = read("mixture2d", "--sources.0.kernel=HMC", "--temperature.noise=5e-2")
+    kernel = leapfrog.parts().sources[0].kernel
     assert kernel.step_size == 0.05
     assert kernel.langevin_step == pytest.approx(0.00125)
 
 
 def test_overrides() -> None:
-    settings = resolve(
-        find("mixture2d-convergent"),
-        [
-            "--contrast.beta=Linear",
-            "--contrast.beta.start=0",
-            "--contrast.beta.end=0.5",
-            "--sources.0.kernel",
-            "HMC",
-            "--sources.0.kernel.leapfrog_steps",
-            "3",
-            "--sources.0.start.capacity=50",
-            "--energy.reference_std=3",
-            "--temperature.noise=0.1",
-            "--seed=9",
-        ],
-    )[0].settings
+    settings = read(
+        "mixture2d-convergent",
+        "--contrast.beta=Linear",
+        "--contrast.beta.start=0",
+        "--contrast.beta.end=0.5",
+        "--sources.0.kernel",
+        "HMC",
+        "--sources.0.kernel.leapfrog_steps",
+        "3",
+        "--sources.0.start.capacity=50",
+        "--energy.reference_std=3",
+        "--temperature.noise=0.1",
+        "--seed=9",
+    ).parts()
     source = settings.sources[0]
     assert settings.contrast.beta == Linear(0.0, 0.5)
     assert source.kernel == HMC(step_size=0.1, leapfrog_steps=3)
@@ -106,17 +113,16 @@ def test_overrides() -> None:
     assert settings.energy.reference_std == 3.0
     assert settings.energy.coldness == pytest.approx(200)
     assert settings.seed == 9
-    assert isinstance(
-        resolve(find("mixture2d"), ["--sources.0.kernel=MALA"])[0].settings.sources[0].kernel, MALA
-    )
+    kernel = read("mixture2d", "--sources.0.kernel=MALA").parts().sources[0].kernel
+    assert isinstance(kernel, MALA)
 
 
 BAD = {
-    "unknown key": (["--contrast.betta=1"], "did you mean 'beta'"),
+    "unknown key": (["--contrast.betta=1"], "did you mean 'contrast.beta'"),
     "unknown field": (["--iteratons=1"], "did you mean 'iterations'"),
     "unknown class": (["--data=Mixtur2D"], "did you mean 'Mixture2D'"),
-    "unknown key in a list": (["--sources.0.kernell=MALA"], "did you mean 'kernel'"),
-    "unknown argument": (["--sources.0.start.stdd=1"], "did you mean 'std'"),
+    "unknown key in a list": (["--sources.0.kernell=MALA"], "did you mean 'sources.0.kernel'"),
+    "unknown argument": (["--sources.0.start.stdd=1"], "did you mean 'sources.0.start.std'"),
     "wrong type": (["--iterations=many"], "iterations"),
     "wrong number": (["--contrast.beta=warm"], "contrast.beta"),
     "step": (["--sources.0.kernel.step_size=0"], "step_size must be > 0"),
@@ -139,7 +145,24 @@ BAD = {
     "evaluation": (["--evaluation.samples=1"], "samples >= 2"),
     "code from elsewhere": (["--energy.net=os.path"], "--allow-imports"),
     "code in a list": (["--terms=[{class_path: os.path}]"], "--allow-imports"),
-    "another file": (["--config=other.yaml"], "no option --config"),
+    "another file": (["--config=other.yaml"], "no field 'config'"),
+    "class in other letters": (
+        ["--sources.0.kernel=Hmc"],
+        "sources.0.kernel: there is no Kernel 'Hmc'; did you mean 'HMC'?",
+    ),
+    "field of another part": (
+        ["--beta=0.5"],
+        "there is no field 'beta'; did you mean 'contrast.beta'?",
+    ),
+    "letters for numbers": (
+        ["--energy.net.widths=a,b"],
+        "energy.net.widths must be a list of int, got 'a,b'",
+    ),
+    "nothing": (["--tensorboard=null"], "tensorboard must be bool, got None"),
+    "part of a union": (
+        ["--evaluation.ais.kernel=Langevin"],
+        "evaluation.ais: AIS needs transitions",
+    ),
     "unreadable": (["--sources.0.steps={"], "cannot be read"),
     "odd grid": (["--evaluation.grid=41"], "even"),
     "radius": (["--data.radius=-1"], "radius must be > 0"),
@@ -151,8 +174,8 @@ BAD = {
 
 @pytest.mark.parametrize(("overrides", "says"), BAD.values(), ids=BAD.keys())
 def test_bad_overrides_get_one_line(overrides: list[str], says: str) -> None:
-    with pytest.raises(RecipeError) as caught:
-        resolve(find("mixture2d"), overrides)
+    with pytest.raises((RecipeError, OptionError)) as caught:
+        read("mixture2d", *overrides).parts()
     message = str(caught.value)
     assert says in message
     assert "\n" not in message
@@ -174,7 +197,7 @@ FILES = {
     "list in quotes": ("{sources: '[{start: evil.Evil}]'}", "--allow-imports"),
     "nested in quotes": ('{contrast: "{beta: {class_path: evil.X}}"}', "--allow-imports"),
     "another file": ("{contrast: /tmp/sub.yaml}", "--allow-imports"),
-    "config key": ("{config: /tmp/evil.yaml}", "no key 'config'"),
+    "config key": ("{config: /tmp/evil.yaml}", "no field 'config'"),
     "letters of other alphabets": ("{data: évil.Evil}", "--allow-imports"),
 }  # fmt: skip
 
@@ -184,7 +207,7 @@ def test_bad_files_get_one_line(text: str, says: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text(text)
     with pytest.raises(RecipeError) as caught:
-        resolve(path)
+        read(path)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -199,15 +222,16 @@ def test_imports_can_be_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "from coldness.nets import MLP\nclass MyNet(MLP):\n    pass\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    mine = ["--energy.net=my_parts.MyNet", "--energy.net.inputs=2", "--compile=never"]
+    mine = {"energy.net": "my_parts.MyNet", "energy.net.inputs": 2, "compile": "never"}
     with pytest.raises(RecipeError, match="allow-imports"):
-        resolve(find("mixture2d"), mine)
-    settings = resolve(find("mixture2d"), mine, allow_imports=True)[0].settings
-    assert type(settings.energy.net).__name__ == "MyNet"  # type: ignore[attr-defined]
+        Recipe.read("mixture2d", mine)
+    recipe = Recipe.read("mixture2d", mine, allow_imports=True)
+    for settings in (recipe.parts(), recipe.replace({"seed": 1}).parts()):
+        assert type(settings.energy.net).__name__ == "MyNet"  # type: ignore[attr-defined]
 
 
 def test_quick_overrides_are_valid() -> None:
-    assert resolve(find("mixture2d"), QUICK)[0].settings.evaluation.samples == 50
+    assert read("mixture2d", *QUICK).parts().evaluation.samples == 50
 
 
 @pytest.mark.parametrize(
@@ -215,20 +239,20 @@ def test_quick_overrides_are_valid() -> None:
 )
 def test_abbreviated_options_do_not_get_past_the_check_of_imports(word: str) -> None:
     with pytest.raises(RecipeError):
-        resolve(find("mixture2d"), [word])
+        read("mixture2d", word)
     with pytest.raises(RecipeError, match="conf"):
-        resolve(find("mixture2d"), ["--conf=1"])
+        read("mixture2d", "--conf=1")
 
 
 def test_a_recipe_may_name_another_and_set_fields_of_it(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("base: mixture2d\nset: {sources.0.steps: 7, temperature.noise: 0.1}\n")
-    settings = resolve(path)[0].settings
+    settings = read(path).parts()
     assert settings.sources[0].steps == 7
     assert settings.sources[0].kernel.step_size == pytest.approx(0.005)
     beside = tmp_path / "other.yaml"
     beside.write_text("base: mine.yaml\nset: {batch_size: 3}\n")
-    settings = resolve(beside, ["--iterations=5"])[0].settings
+    settings = read(beside, "--iterations=5").parts()
     assert (settings.sources[0].steps, settings.batch_size, settings.iterations) == (7, 3, 5)
 
 
@@ -247,4 +271,71 @@ def test_a_base_that_cannot_be_is_refused(text: str, message: str, tmp_path: Pat
     path = tmp_path / "mine.yaml"
     path.write_text(text)
     with pytest.raises(RecipeError, match=message):
-        resolve(path)
+        read(path)
+
+
+def test_values_by_path() -> None:
+    recipe = Recipe.read("rings10d", {"sources.0.steps": 7, "seed": 3, "iterations": 11})
+    assert (recipe.seed, recipe.iterations, recipe.name) == (3, 11, "rings10d")
+    assert recipe["sources.0.steps"] == 7
+    assert recipe["sources.1.kernel.step_size"] == 0.002
+    assert recipe["energy.net.class_path"] == "coldness.nets.MLP"
+    assert recipe["energy.net"]["init_args"]["activation"] == "silu"
+    with pytest.raises(KeyError, match=r"sources\.9\.steps"):
+        recipe["sources.9.steps"]
+    recipe.values["seed"] = 5
+    assert recipe.seed == 3
+
+
+def test_overrides_keep_what_both_classes_have_and_lists_keep_nothing() -> None:
+    recipe = Recipe.read("rings10d", {"optimiser": "SGD", "learning_rate": {"end": 0.5}})
+    assert recipe["optimiser.class_path"] == "torch.optim.SGD"
+    assert recipe["optimiser.lr"] == 0.002
+    assert recipe["learning_rate"]["class_path"] == "coldness.schedules.Cosine"
+    assert recipe["learning_rate.end"] == 0.5
+    merged = Recipe.read("mixture2d", {"evaluation": {"samples": 9}, "evaluation.grid": 40})
+    assert (merged["evaluation.samples"], merged["evaluation.grid"]) == (9, 40)
+    with pytest.raises(RecipeError, match=r"sources.0.kernel: HMC needs step_size"):
+        Recipe.read("rings10d", {"sources.0.kernel": "HMC"})
+
+
+def test_replacing_is_reading_with_overrides() -> None:
+    """Also of what is gone from the resolved text: the temperature as a pair."""
+    overrides = {"temperature.noise": 0.1, "sources.0.kernel": "HMC", "data_noise": np.float64(1)}
+    replaced = Recipe.read("mixture2d", {"seed": 2}).replace(overrides)
+    assert replaced == Recipe.read("mixture2d", {"seed": 2, **overrides})
+    assert replaced["sources.0.kernel.step_size"] == 0.1
+    assert Recipe.read(replaced) == replaced
+    colder = Recipe.read("mixture2d", {"energy.coldness": 3})  # in place of the temperature's
+    assert (colder["energy.coldness"], colder["sources.0.kernel.step_size"]) == (3.0, 0.00125)
+    assert Recipe(colder.text).replace({"seed": 5}) == colder.replace({"seed": 5})
+
+
+def test_reading_neither_reads_data_nor_draws_numbers() -> None:
+    before = torch.get_rng_state()
+    recipe = Recipe.read("points", {"data.path": Path("nowhere.npy")})
+    assert recipe["data.path"] == "nowhere.npy"
+    with pytest.raises(RecipeError, match=r"there is no file nowhere.npy"):
+        recipe.parts()
+    data = Mixture2D()
+    assert recipe.parts(data=data).data is data
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_seed_draws_the_network() -> None:
+    def first(seed: int) -> torch.Tensor:
+        energy = Recipe.read("mixture2d", {"seed": seed}).parts().energy
+        return next(energy.parameters())
+
+    assert torch.equal(first(3), first(3))
+    assert not torch.equal(first(3), first(4))
+    torch.manual_seed(3)
+    assert torch.equal(first(3), next(MLP(2).parameters()))
+
+
+def test_names_are_written_in_one_way(tmp_path: Path) -> None:
+    """Short and full names, and whole numbers for floats, are the same recipe."""
+    a = Recipe.read("mixture2d", {"data": "Rings2D", "terms": ["EnergyL2"]})
+    part = {"class_path": "coldness.objectives.energy_l2.EnergyL2", "init_args": {"strength": 1}}
+    b = Recipe.read("mixture2d", {"data": "coldness.data.synthetic.Rings2D", "terms": [part]})
+    assert a == b

@@ -319,7 +319,7 @@ def test_a_study_runs_resumes_and_reports(
 def test_a_run_of_a_study_equals_the_same_run_alone(small: Path, tmp_path: Path) -> None:
     cell = study_of(small).cells(1)[1]
     alone = tmp_path / "alone"
-    words = ["train", cell.recipe, *cell.overrides, "--out", str(alone)]
+    words = ["train", cell.recipe, *cell.words, "--out", str(alone)]
     assert main(words) == 0
     run_cell(cell, tmp_path / "runs")
     weights = "model.safetensors"

@@ -19,6 +19,7 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import lru_cache
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 from jsonargparse import ArgumentParser, Namespace
@@ -111,6 +112,8 @@ def describe(part: Any) -> Any:
         return part
     if isinstance(part, (int, float)):
         return int(part) if isinstance(part, int) else float(part)
+    if isinstance(part, PurePath):
+        return str(part)
     if hasattr(part, "tolist"):  # tensors and arrays
         return part.tolist()
     cls = type(part)

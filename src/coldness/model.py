@@ -374,7 +374,7 @@ def _read(folder: Path, allow_imports: bool) -> Model:
             sampler = construct(Source, card["sampler"], allow_imports=allow_imports)
             sampler.start.load_state_dict(_below(tensors, "sampler.start."))
             sampler.load_step_state(_below(tensors, "sampler.step."))
-        z = None if card["log_z"] is None else LogZ(*(float(card["log_z"][k]) for k in LOG_Z))
+        z = None if card["log_z"] is None else _log_z(card["log_z"])
         kept: dict[str, nn.Module | Tensor] = {}
         for name, node in card["kept"].items():
             module = construct(nn.Module, node, allow_imports=allow_imports)
@@ -392,6 +392,11 @@ def _read(folder: Path, allow_imports: bool) -> Model:
     except (KeyError, RuntimeError, TypeError, ValueError, AttributeError) as error:
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise BadFile(f"{folder} holds no whole model: {line}") from error
+
+
+def _log_z(saved: Mapping[str, Any]) -> LogZ:
+    estimate, low, high, forward, reverse, up, down = (float(saved[name]) for name in LOG_Z)
+    return LogZ(estimate, low, high, forward, reverse, up, down)
 
 
 def _read_card(path: Path) -> dict[str, Any]:

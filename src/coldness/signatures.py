@@ -248,6 +248,7 @@ def _inside(hint: Any, value: Any, at: str) -> Iterator[str]:
         cls = known_classes(hint).get(name.split(".")[-1])
         arguments_of = value.get("init_args") if isinstance(value, dict) else None
     else:
-        cls, arguments_of = plain_class(hint), value
+        left_out = value is None and len(options_of(hint)) > 1
+        cls, arguments_of = None if left_out else plain_class(hint), value
     if cls is not None:
         yield from every_field(cls, arguments_of, at, is_factory(hint))

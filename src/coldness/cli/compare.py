@@ -1,12 +1,17 @@
-"""coldness compare RUN RUN...: trained models side by side.
+"""Compare trained models side by side.
 
 One column per run: what each can be trusted with, then the main metrics, the best marked with a
-star. An AUROC is followed in brackets by that of the true density or of a plain model. Where
-several runs have a star, they cannot be told apart: their brackets overlap, or their difference is
-within the metric's tolerance (see docs/metrics.md). Runs on different data get no stars.
+star. An AUROC is followed in brackets by that of the true density or of a simple baseline. Several
+stars in a row mean that the runs cannot be told apart: their brackets overlap, or their difference
+is within the metric's tolerance (see docs/metrics.md). Runs on different data get no stars.
 
-Nothing is evaluated here: a run without metrics.json needs `coldness evaluate RUN` first. --out
-writes the same as a page, with figures and the settings that differ; --json prints all metrics.
+examples:
+  coldness compare runs/a runs/b
+  coldness compare runs/a runs/b --out compared.html
+  coldness compare runs/a runs/b --json
+
+Nothing is evaluated: a run without metrics.json needs `coldness evaluate RUN` first. --out also
+writes a page with figures and the settings that differ.
 """
 
 from __future__ import annotations
@@ -15,10 +20,10 @@ import json
 from pathlib import Path
 
 import yaml
-from jsonargparse import ArgumentParser
 from rich.markup import escape
 
 from coldness.cli.console import output
+from coldness.cli.options import CommandParser
 from coldness.cli.tables import as_data, comparison_table
 from coldness.report import write_report
 from coldness.report.page import names_of
@@ -28,10 +33,12 @@ from coldness.trust import verdict_on
 from coldness.trust.comparison import best
 
 
-def parser() -> ArgumentParser:
-    parser = ArgumentParser(prog="coldness compare", description=__doc__, exit_on_error=False)
-    parser.add_argument("runs", nargs="+", help="folders of evaluated runs, two or more")
-    parser.add_argument("--out", type=str, default=None, help="HTML file for the page")
+def parser() -> CommandParser:
+    needs = ("runs", "name the folders of two runs or more, such as runs/mixture2d-0")
+    usage = "RUN RUN [RUN ...] [--out FILE] [--json]"
+    parser = CommandParser("compare", __doc__, usage, needs)
+    parser.add_argument("runs", nargs="*", metavar="RUN", help="folder of an evaluated run")
+    parser.add_argument("--out", metavar="FILE", help="HTML file to write as well")
     parser.add_argument("--overwrite", action="store_true", help="replace the file")
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object and nothing else"
@@ -40,7 +47,7 @@ def parser() -> ArgumentParser:
 
 
 def main(words: list[str]) -> int:
-    given = parser().parse_args(words or ["--help"])
+    given = parser().read(words)
     paths = [Path(run) for run in given.runs]
     if len(paths) < 2:
         raise FolderError("name two runs or more; `coldness evaluate RUN --trust` is for one")
@@ -66,9 +73,9 @@ def main(words: list[str]) -> int:
         return 0
     output.print(comparison_table(names, runs, verdicts, same), soft_wrap=False)
     for name, verdict in zip(names, verdicts, strict=True):
-        output.print(f"[bold]{escape(name)}[/] {verdict.summary}")
+        output.print(f"[bold]{escape(name)}[/] {escape(verdict.summary)}")
     if not same:
-        output.print("These runs are on different data: their metrics do not compare.")
+        output.print("These runs are on different data: their metrics cannot be compared.")
     if out is not None:
-        output.print(f"report: {out}")
+        output.print(f"report: {out}", markup=False)
     return 0

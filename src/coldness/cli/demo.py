@@ -1,16 +1,19 @@
-"""coldness demo: two models of the same data, and one page that says what each can be trusted with.
+"""Train two models of the same data and compare them in one report.
 
-Trains `mixture2d` with beta 0 (standard training) and beta 0.9, a minute each, and writes the two
-side by side into one report.
+Trains `mixture2d` with beta 0 (standard training) and beta 0.9, about a minute each. The report
+shows both side by side and says what each can be trusted with.
+
+examples:
+  coldness demo
+  coldness demo --iterations 2000 --out runs/short
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from jsonargparse import ArgumentParser
-
 from coldness.cli.console import console, output, show_log_lines
+from coldness.cli.options import CommandParser
 from coldness.cli.train import train_and_judge
 from coldness.report import write_report
 from coldness.runs.folder import FolderError, RunFolder
@@ -18,23 +21,28 @@ from coldness.trainer import command_of
 from coldness.training.recipe import Recipe
 
 
-def parser() -> ArgumentParser:
-    parser = ArgumentParser(prog="coldness demo", description=__doc__, exit_on_error=False)
-    parser.add_argument("--out", type=str, default="runs/demo", help="folder for both runs")
-    parser.add_argument("--iterations", type=int, default=10_000, help="of each model")
+def parser() -> CommandParser:
+    parser = CommandParser("demo", __doc__, "[--out DIR] [--iterations N] [--overwrite]")
+    parser.add_argument(
+        "--out", metavar="DIR", default="runs/demo", help="folder of both runs (default runs/demo)"
+    )
+    parser.add_argument(
+        "--iterations", type=int, metavar="N", default=10_000,
+        help="training iterations of each model (default 10000)",
+    )  # fmt: skip
     parser.add_argument("--overwrite", action="store_true", help="replace an earlier demo")
     return parser
 
 
 def main(words: list[str]) -> int:
-    given = parser().parse_args(words)
+    given = parser().read(words)
     out = Path(given.out)
     folders = {beta: RunFolder(out / f"beta-{beta}") for beta in ("0", "0.9")}
     page = out / "report.html"
     if not given.overwrite and any(folder.holds_run() for folder in folders.values()):
-        raise FolderError(f"{out} already holds a demo: --overwrite makes it anew")
+        raise FolderError(f"{out} already holds a demo: --overwrite replaces it")
     if page.exists() and not any(folder.holds_run() for folder in folders.values()):
-        raise FolderError(f"{page} is there already and of no demo; nothing was written")
+        raise FolderError(f"{page} exists and is not a demo's; nothing was written")
     show_log_lines()
     for beta, folder in folders.items():
         recipe = Recipe.read(
@@ -45,5 +53,5 @@ def main(words: list[str]) -> int:
         train_and_judge(recipe, folder.path, command_of(words), overwrite=folder.holds_run())
         console.print()
     write_report([folder.path for folder in folders.values()], page)
-    output.print(f"Both models side by side: {page.resolve()}")
+    output.print(f"Both models side by side: {page.resolve()}", markup=False)
     return 0

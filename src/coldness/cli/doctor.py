@@ -1,11 +1,16 @@
-"""coldness doctor RECIPE: say what speaks against training a recipe, before training it.
+"""Look for problems of a recipe before training it. Writes nothing.
 
-Shows, for every source, the step h on U and the pair (drift on E, noise) that it amounts to. Then
-measures, in some seconds: the narrowest scale of the data, whether chains can reach it, how steep
-and how curved the untrained energy is, what the first updates do, and what an iteration costs.
-Nothing is written. Fields can be overridden as in `coldness train`.
+Shows, for every source, the step size h on the potential U and the pair of coefficients (drift on
+E, noise) that it amounts to. Then measures, in some seconds: the narrowest scale of the data,
+whether chains can reach it, how steep and how curved the untrained energy is, what the first
+updates do, and what an iteration costs. Fields can be overridden as in `coldness train`.
 
-Exit code 0 where nothing speaks against it, 1 where there are warnings.
+examples:
+  coldness doctor mixture2d
+  coldness doctor rings10d-data --sources.0.kernel.step_size 0.001
+  coldness doctor points --data.path my.npy --json
+
+Exit code 0 where no problems are found, 1 where there are warnings.
 """
 
 from __future__ import annotations
@@ -14,10 +19,10 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from jsonargparse import ArgumentParser
+from rich.markup import escape
 
-from coldness.cli.console import console, output, stages
-from coldness.cli.words import allow_imports_option, read_recipe
+from coldness.cli.console import console, output
+from coldness.cli.options import CommandParser, read_recipe, recipe_parser
 from coldness.doctor import (
     Examination,
     combinations,
@@ -26,24 +31,23 @@ from coldness.doctor import (
     temperature_lines,
     too_noisy,
 )
+from coldness.progress import stages
 from coldness.runs.folder import as_json
 from coldness.training import Settings
-from coldness.training.recipe import RecipeError, settings_parser
+from coldness.training.recipe import RecipeError
 
 
-def parser() -> ArgumentParser:
-    usage = "coldness doctor RECIPE [--json] [--FIELD VALUE ...]"
-    parser = settings_parser(prog="coldness doctor", description=__doc__, usage=usage)
+def parser() -> CommandParser:
+    parser = recipe_parser("doctor", __doc__, "RECIPE [--json] [--FIELD VALUE ...]")
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object and nothing else"
     )
-    allow_imports_option(parser)
     return parser
 
 
 def main(words: list[str]) -> int:
-    resolved, given, recipe = read_recipe(words, parser())
-    settings = resolved.settings
+    given, recipe = read_recipe(parser(), words)
+    settings = recipe.parts()
     try:
         with stages("doctor") as stage:
             found = examine(settings, stage)
@@ -51,7 +55,7 @@ def main(words: list[str]) -> int:
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise RecipeError(f"these settings do not run: {line}") from error
     if given.json:
-        output.print_json(json.dumps(_as_json(recipe, found)))
+        output.print_json(json.dumps(_as_json(recipe.name, found)))
     else:
         print_examination(settings, found)
     return 1 if found.findings else 0
@@ -60,27 +64,27 @@ def main(words: list[str]) -> int:
 def print_examination(settings: Settings, found: Examination) -> None:
     """For people: temperature, checks, warnings."""
     for line in temperature_lines(settings):
-        output.print(line)
+        output.print(line, markup=False)
     output.print("measured before training")
     for check in found.checks:
         mark = "[bold]![/]" if check.findings else " "
-        output.print(f"{mark} {check.name:<10} {check.text}")
+        output.print(f"{mark} {check.name:<10} {escape(check.text)}")
     for finding in found.findings:
-        output.print(f"[bold]warning[/] {finding.cause}: {finding.line}")
+        output.print(f"[bold]warning[/] {finding.cause}: {escape(finding.line)}")
     if not found.findings:
-        output.print("nothing speaks against training this")
+        output.print("no problems found")
 
 
 def print_temperature(settings: Settings) -> None:
     """The first lines of a run."""
     for line in temperature_lines(settings):
-        console.print(line)
+        console.print(line, markup=False)
     for line in warning_lines(settings):
-        console.print(f"[bold]warning[/] {line}")
+        console.print(f"[bold]warning[/] {escape(line)}")
 
 
 def warning_lines(settings: Settings) -> Iterator[str]:
-    """What speaks against the settings without measuring anything."""
+    """Problems of the settings that show without measuring anything."""
     scale = known_scale(settings)
     if scale is not None:
         yield from (finding.line for finding in too_noisy(settings, scale))

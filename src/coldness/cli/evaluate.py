@@ -1,8 +1,9 @@
-"""Judges a trained model again, and writes metrics.json and the report.
+"""Judge a trained model again, and write metrics.json and the report.
 
-    coldness evaluate runs/mixture2d-0 --trust
-    coldness evaluate runs/mine --ais-levels 2000
-    coldness evaluate runs/mine --data test.npy --ood other.csv
+examples:
+  coldness evaluate runs/mixture2d-0 --trust
+  coldness evaluate runs/mine --ais-levels 2000
+  coldness evaluate runs/mine --data test.npy --ood other.csv
 
 Prints what the model can be trusted with, and the log-likelihood of test points as a bracket from
 annealed importance sampling; where that is loose it says so, and --ais-levels tightens it.

@@ -8,7 +8,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+import typing
+from typing import Any, Literal
 
 import yaml
 
@@ -85,25 +86,27 @@ def _class(name: str, known: dict[str, type], hint: Any, path: str) -> type:
 
 def _of_class(cls: type, hint: Any, path: str) -> str:
     lists = _Lists()
-    lists.add(f"{cls.__name__}: {summary(cls)}", cls, path, given_first=is_factory(hint))
+    lists.add(
+        f"{cls.__name__}: {summary(cls).rstrip('.')}", cls, path, given_first=is_factory(hint)
+    )
     return lists.text()
 
 
 def _at(path: str, node: dict[str, Any]) -> tuple[Argument, Any]:
     """The argument at a path, and what the recipe holds there."""
-    argument, given, done = Argument(Settings), node, ""
+    argument, done = Argument(Settings), ""
+    given: Any = node
     for step in path.split("."):
         here = argument.hint
         if step.isdigit():
             argument = Argument(element_of(here))
-            entries = given if isinstance(given, list) else []
-            given = entries[int(step)] if int(step) < len(entries) else None
+            there = isinstance(given, list) and int(step) < len(given)
+            given = given[int(step)] if there else None
         else:
             known = _fields(here, given, step)
             if step not in known:
-                hint = nearest(step, known)
-                where = f"--{done}{step}"
-                raise ConfigurationError(f"there is no option {where}{hint}")
+                near = nearest(step, known)
+                raise ConfigurationError(f"there is no option --{done}{step}{near}")
             argument = known[step]
             holder = given.get("init_args", given) if isinstance(given, dict) else {}
             given = (holder or {}).get(step)
@@ -140,13 +143,15 @@ class _Lists:
             here = f"{path}.{name}" if path else name
             own = plain_class(argument.hint)
             if cls is Settings and own is not None and argument.hint is own:
-                later.append((f"{here}: {texts.get(name, '')}", own, here))
+                later.append((f"{here}: {texts.get(name, '').rstrip('.')}", own, here))
                 continue
-            text = _capital(texts.get(name, "")) + _default(argument)
-            if parts_of(argument.hint) or parts_of(element_of(argument.hint)):
-                text += f" See --{here}.help."
-            metavar = type_text(argument.hint).replace("a list of ", "LIST OF ").upper()
-            group.add_argument(f"--{here}", metavar=metavar, help=text.replace("%", "%%"))
+            text = texts.get(name, "").rstrip(".")
+            text += "" if "(default" in text else _default(argument)
+            if known_classes(argument.hint) or known_classes(element_of(argument.hint)):
+                text += f"; see --{here}.help"
+            group.add_argument(
+                f"--{here}", metavar=_metavar(argument.hint), help=text.replace("%", "%%")
+            )
         if not known:
             group.description = "no fields"
         for arguments_of_group in later:
@@ -156,9 +161,15 @@ class _Lists:
         return self._parser.format_help().strip() + "\n"
 
 
-def _capital(text: str) -> str:
-    text = text.strip().rstrip(".")
-    return f"{text[:1].upper()}{text[1:]}."
+def _metavar(hint: Any) -> str:
+    """A type in the columns of --help: `float|Schedule`, `[int, ...]`, `auto|never`."""
+    if typing.get_origin(hint) is Literal:
+        return "|".join(map(str, typing.get_args(hint)))
+    entry = element_of(hint)
+    if entry is not Any:
+        none = "|None" if Argument(hint).may_be_none else ""
+        return f"[{_metavar(entry)}, ...]{none}"
+    return type_text(hint).replace(" or ", "|")
 
 
 def _default(argument: Argument) -> str:

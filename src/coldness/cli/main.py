@@ -1,26 +1,28 @@
 """coldness: train, judge and report energy-based models.
 
-    coldness demo                 train two small models and open the door to everything else
-    coldness recipes              what can be trained
-    coldness doctor RECIPE        what speaks against a recipe, before training
-    coldness train RECIPE         train, evaluate and report
+    coldness demo                 train two small models and compare them in one report
+    coldness recipes              list the recipes that can be trained by name
+    coldness doctor RECIPE        look for problems of a recipe before training it
+    coldness train RECIPE         train a model, evaluate it and write its report
     coldness sample RUN           draw samples from a trained model
-    coldness evaluate RUN         judge a trained model again; --trust for five plain answers
-    coldness compare RUN RUN...   trained models side by side
-    coldness report RUN [RUN...]  one page for one or several runs
-    coldness reproduce STUDY      a paper's experiments, beside what it reports
+    coldness evaluate RUN         evaluate a trained model again; --trust for five plain answers
+    coldness compare RUN RUN...   compare trained models side by side
+    coldness report RUN [RUN...]  write one page for one or several runs
+    coldness reproduce STUDY      run a paper's experiments and compare with what it reports
 
-`coldness COMMAND --help` says more. Every field of a recipe is an option: --contrast.beta 0.9
+`coldness COMMAND --help` says more. Every recipe field is also a command-line option; index list
+entries by position: --contrast.beta 0.9 --sources.0.steps 50.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 
 import coldness
+from coldness.machine import prepare_process
 
 COMMANDS = (
     "demo",
@@ -36,9 +38,9 @@ COMMANDS = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs a command; gives its exit code.
+    """Runs a command and returns its exit code.
 
-    0 done, 1 warnings of the doctor or runs of a study that failed, 2 bad input, 3 diverged,
+    0 done, 1 warnings of the doctor or failed runs of a study, 2 bad input, 3 diverged,
     130 interrupted.
     """
     words = list(sys.argv[1:] if argv is None else argv)
@@ -49,8 +51,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"coldness {coldness.__version__}")
         return 0
     if words[0] not in COMMANDS:
-        return _refuse(f"no command {words[0]!r}; there are {', '.join(COMMANDS)}")
+        near = get_close_matches(words[0], COMMANDS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(COMMANDS)}"
+        return _refuse(f"no command {words[0]!r}; {hint}")
     try:
+        prepare_process()
         # Imported only now: --help and --version should not wait for PyTorch.
         run: Callable[[list[str]], int] = import_module(f"coldness.cli.{words[0]}").main
         return run(words[1:])
@@ -63,14 +68,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("coldness: interrupted", file=sys.stderr)
         return 130
-    except (ValueError, OSError, argparse.ArgumentError) as error:
-        return _refuse(str(error))
-    except SystemExit as exit_:  # --help of a command's parser
+    except (ValueError, OSError) as error:
+        return _refuse(str(error), getattr(error, "usage", ""))
+    except SystemExit as exit_:  # --help of a command
         return int(exit_.code or 0)
 
 
-def _refuse(reason: str) -> int:
+def _refuse(reason: str, usage: str = "") -> int:
     print(f"coldness: {' '.join(reason.split())}", file=sys.stderr)
+    if usage:
+        print(usage, file=sys.stderr)
     return 2
 
 

@@ -74,14 +74,20 @@ class CommandParser(argparse.ArgumentParser):
     def format_help(self) -> str:
         return super().format_help() + ("\n" + fields_overview() if self.takes_recipe else "")
 
-    def read(self, words: Sequence[str]) -> argparse.Namespace:
-        """The options of a command line that holds nothing else."""
+    def read(self, words: Sequence[str], unless: str = "") -> argparse.Namespace:
+        """The options of a command line that holds nothing else.
+
+        Args:
+            words: the command line, after the command.
+            unless: flag that does without the argument that the command needs.
+        """
         given, rest = self.parse_known_args(list(words))
         if rest:
             known = [name for action in self._actions for name in action.option_strings]
             name = rest[0].partition("=")[0]
             raise OptionError(f"there is no option {name}{nearest(name, known)}")
-        if self.needs is not None and not getattr(given, self.needs[0]):
+        excused = bool(unless) and getattr(given, unless)
+        if self.needs is not None and not excused and not getattr(given, self.needs[0]):
             raise self.missing(words)
         return given
 

@@ -1,19 +1,25 @@
-"""coldness recipes: what can be trained by name."""
+"""List the recipes that can be trained by name.
+
+examples:
+  coldness recipes
+  coldness recipes --show mixture2d > my.yaml
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from jsonargparse import ArgumentParser
+from rich.markup import escape
 
 from coldness.cli.console import output
+from coldness.cli.options import CommandParser, OptionError
 from coldness.training.recipe import packaged
 
 GROUPS = (
     ("Points, your own or of known density:", ("points", "mixture", "rings")),
     ("Images:", ("digits",)),
-    ("CIFAR-10, for a GPU; each also as NAME-small, for a processor:", ("cifar10",)),
-    ("Ways to fail, for the guard and for you to look at:", ("failures/",)),
+    ("CIFAR-10, for a GPU; each also as NAME-small, for a CPU:", ("cifar10",)),
+    ("Runs that fail on purpose, to see what the guard does:", ("failures/",)),
 )
 """Headings, and how the names below them begin."""
 
@@ -25,15 +31,13 @@ def _first(name: str, path: Path) -> str:
 
 
 def main(words: list[str]) -> int:
-    parser = ArgumentParser(prog="coldness recipes", description=__doc__, exit_on_error=False)
-    parser.add_argument(
-        "--show", type=str, default=None, help="print this recipe, to start your own"
-    )
-    given = parser.parse_args(words)
+    parser = CommandParser("recipes", __doc__, "[--show NAME]")
+    parser.add_argument("--show", metavar="NAME", help="print this recipe, to start your own")
+    given = parser.read(words)
     recipes = packaged()
     if given.show is not None:
         if given.show not in recipes:
-            raise ValueError(f"no recipe {given.show!r}; there are {', '.join(recipes)}")
+            raise OptionError(f"no recipe {given.show!r}; there are {', '.join(recipes)}")
         print(recipes[given.show].read_text(), end="")
         return 0
     for heading, beginnings in GROUPS:
@@ -42,6 +46,7 @@ def main(words: list[str]) -> int:
         width = max(len(name) for name in shown)
         output.print(f"\n{heading}")
         for name in shown:
-            output.print(f"  [bold]{name:<{width}}[/]  {_first(name, recipes[name])}")
-    output.print("\ncoldness train NAME; `coldness recipes --show NAME > my.yaml` to make your own")
+            output.print(f"  [bold]{name:<{width}}[/]  {escape(_first(name, recipes[name]))}")
+    output.print("\nTrain one: coldness train NAME")
+    output.print("Start your own: coldness recipes --show NAME > my.yaml")
     return 0

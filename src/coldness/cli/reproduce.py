@@ -1,12 +1,16 @@
-"""coldness reproduce STUDY: run a paper's grid of experiments, and set what came out beside it.
+"""Run a paper's experiments and compare them with what it reports.
 
-STUDY is one of those that `coldness reproduce --list` shows, or a YAML file of your own. Runs use
-all cores, one process a run. Ctrl-C saves them; the same command goes on where it stopped, and
-skips what is done.
+STUDY is a packaged name (see `coldness reproduce --list`) or a YAML file of your own. Runs use all
+cores, one process per run. Ctrl-C saves them; the same command resumes and skips finished runs.
 
-The folder then holds table.json, one flat row a run with its settings and figures; report.html,
-the paper's figures with what it says and what came out; and runs/, every run as `coldness train`
-leaves it.
+examples:
+  coldness reproduce --list
+  coldness reproduce beta-densities --quick
+  coldness reproduce beta-densities --seeds 5 --out runs/densities
+
+The folder then holds table.json, one flat row per run with its settings and metrics; report.html,
+the paper's figures with what it says and what was measured; and runs/, every run as `coldness
+train` leaves it.
 """
 
 from __future__ import annotations
@@ -20,12 +24,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from jsonargparse import ArgumentParser
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from coldness.cli.console import console, output, stages
+from coldness.cli.console import console, output
+from coldness.cli.options import CommandParser
 from coldness.files import write_atomically
+from coldness.progress import stages
 from coldness.runs.folder import FolderError, lock
 from coldness.studies import Study, packaged_studies, read_study
 from coldness.studies.cell import Row, quick, read_cell
@@ -42,34 +47,32 @@ from coldness.training.recipe import find
 BADGES = {True: "[bold green]holds[/]", False: "[bold red]does not hold[/]", None: "not measured"}
 
 
-def parser() -> ArgumentParser:
-    parser = ArgumentParser(prog="coldness reproduce", description=__doc__, exit_on_error=False)
-    parser.add_argument("study", nargs="?", help="a packaged study or a YAML file")
-    parser.add_argument("--list", action="store_true", help="show the studies that there are")
+def parser() -> CommandParser:
+    needs = ("study", "name a study, such as beta-densities; see `coldness reproduce --list`")
+    usage = "STUDY [--quick] [--seeds N] [--out DIR] [--png] [--workers N] | --list"
+    parser = CommandParser("reproduce", __doc__, usage, needs)
+    parser.add_argument("study", nargs="?", help="packaged study or YAML file")
+    parser.add_argument("--list", action="store_true", help="list the packaged studies")
+    parser.add_argument("--quick", action="store_true", help="train a tenth of the iterations")
     parser.add_argument(
-        "--quick", action="store_true", help="a tenth of the iterations, for a look"
+        "--seeds", type=int, metavar="N", help="seeds per setting (default: the study's)"
     )
     parser.add_argument(
-        "--seeds", type=int, default=None, help="of every setting; default: study's"
-    )
-    parser.add_argument(
-        "--out", type=str, default=None, help="folder; default runs/reproduce/STUDY"
+        "--out", metavar="DIR", help="folder of the study (default runs/reproduce/STUDY)"
     )
     parser.add_argument("--png", action="store_true", help="also write the figures as PNG files")
     parser.add_argument(
-        "--workers", type=int, default=None, help="runs at once; default: all cores"
+        "--workers", type=int, metavar="N", help="runs at a time (default: all cores)"
     )
     return parser
 
 
 def main(words: list[str]) -> int:
-    given = parser().parse_args(words or ["--help"])
+    given = parser().read(words, unless="list")
     if given.list:
         for name in packaged_studies():
             output.print(f"[bold]{name:<20}[/] {escape(read_study(name).title)}")
         return 0
-    if given.study is None:
-        raise FolderError("name a study; `coldness reproduce --list` shows them")
     study = read_study(given.study)
     seeds = study.seeds if given.seeds is None else given.seeds
     workers = _cores() if given.workers is None else given.workers
@@ -140,7 +143,7 @@ def _run(study: Study, grid: Grid, out: Path, workers: int) -> None:
     except KeyboardInterrupt:
         raise Interrupted(
             f"stopped with {len(grid.rows)} of {len(grid.cells)} runs done; "
-            "the same command goes on"
+            "the same command resumes"
         ) from None
 
 

@@ -1,7 +1,8 @@
-"""Draws samples from a trained model into an .npz file.
+"""Draw samples from a trained model into an .npz file.
 
-    coldness sample runs/mixture2d-0 --n 5000 --steps 2000 --out samples.npz
-    coldness sample runs/digits-jem-0 --label 3
+examples:
+  coldness sample runs/mixture2d-0 --n 5000 --steps 2000 --out samples.npz
+  coldness sample runs/digits-jem-0 --label 3
 
 MODEL is the folder of a run or of a saved model; the data it was trained on is not needed. The file
 holds x, one sample per row in the data's own units, and potential, U(x) = -log p(x) - log Z. Chains

@@ -1,39 +1,41 @@
-"""Trains a model, judges it, and writes its report.
-
-    coldness train mixture2d
-    coldness train points --data.path my.npy --out runs/mine --seed 1
-    coldness train mixture2d --contrast.beta 0.5 --sources.0.steps 50
+"""Train a model from a recipe, evaluate it and write its report.
 
 RECIPE is a packaged name (see `coldness recipes`) or a YAML file. Every recipe field is also an
-option; list entries go by position: --sources.0.steps 50. A paper's pair of drift and noise is
-given by --temperature.drift and --temperature.noise. `--data.help Rings2D` shows the fields of a
-part.
+option; index list entries by position.
 
-Ctrl-C saves the run; the same command with --resume continues it, bit for bit as if it had not
-stopped.
+examples:
+  coldness train mixture2d
+  coldness train mixture2d --contrast.beta 0.5 --sources.0.steps 50 --out runs/mine
+  coldness train points --data.path my.npy --seed 3
 
-A guard watches the run. When it diverges, it is rolled back to its last good state and continued
-with milder settings for a while; --guard.policy stop or warn do less. A run that cannot be saved
-ends with its last good model and exit code 3. What was seen and done is in events.jsonl and in the
-report.
+Ctrl-C saves the run. The same command with --resume continues it, with the same result to the bit
+as an uninterrupted run.
+
+A guard watches the run. When training diverges, it rolls back to the last good state and continues
+with milder settings for a while; --guard.policy stop and --guard.policy warn do less. A run that
+cannot be recovered ends with its last good model and exit code 3; events.jsonl and the report say
+what happened.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from rich.markup import escape
 
 from coldness.cli.console import console, show_log_lines
 from coldness.cli.doctor import print_temperature
-from coldness.cli.options import CommandParser, read_recipe, recipe_parser
+from coldness.cli.options import CommandParser, read_recipe, read_with, recipe_parser
 from coldness.cli.tables import print_verdict
 from coldness.evaluation.bank_checks import banks_of
 from coldness.evaluation.ood import read_sets
 from coldness.machine import threads
 from coldness.progress import stages, training_bar
 from coldness.report import write_report
-from coldness.runs.folder import RunFolder
+from coldness.runs.folder import FolderError, RunFolder
 from coldness.trainer import Outcome, carry_out, command_of
 from coldness.training.recipe import Recipe
 from coldness.training.settings import Settings
@@ -41,10 +43,10 @@ from coldness.trust.judgement import judge
 
 
 def parser() -> CommandParser:
-    usage = "RECIPE [--out DIR] [--seed N] [--resume] [--FIELD VALUE ...]"
+    usage = "RECIPE [--out DIR] [--seed N] [--resume | --overwrite] [--FIELD VALUE ...]"
     parser = recipe_parser("train", __doc__, usage)
-    parser.add_argument("--out", default=None, help="folder of the run; default runs/RECIPE-SEED")
-    parser.add_argument("--resume", action="store_true", help="continue the run in --out")
+    parser.add_argument("--out", metavar="DIR", help="folder of the run (default runs/RECIPE-SEED)")
+    parser.add_argument("--resume", action="store_true", help="resume the run in --out")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in --out")
     return parser
 
@@ -52,11 +54,21 @@ def parser() -> CommandParser:
 def main(words: list[str]) -> int:
     given, recipe = read_recipe(parser(), words)
     out = Path(given.out or f"runs/{Path(recipe.name).stem}-{recipe.seed}")
+    if given.resume and RunFolder(out).holds_run():
+        recipe = _saved(RunFolder(out), recipe, given.overrides)
     show_log_lines()
     train_and_judge(
         recipe, out, command_of(["train", *words]), resume=given.resume, overwrite=given.overwrite
     )
     return 0
+
+
+def _saved(folder: RunFolder, recipe: Recipe, overrides: Mapping[str, Any]) -> Recipe:
+    """The recipe that a run was trained with, with the fields that are overridden now."""
+    if folder.recipe() != recipe.name:
+        raise FolderError(f"{folder.path} holds a run of {folder.recipe()}, not of {recipe.name}")
+    saved = read_with(str(folder.config), overrides, recipe.allow_imports)
+    return replace(saved, name=recipe.name)
 
 
 def train_and_judge(

@@ -45,12 +45,12 @@ def quick(cell: Cell) -> Cell:
 
 def read_cell(cell: Cell) -> Recipe:
     """The recipe of a run."""
-    return Recipe.read(cell.recipe, cell.options)
+    return Recipe.read(cell.recipe, cell.overrides)
 
 
 def command(cell: Cell) -> str:
     """That trains the same."""
-    return shlex.join(["coldness", "train", cell.recipe, *cell.overrides])
+    return shlex.join(["coldness", "train", cell.recipe, *cell.words])
 
 
 def finished_row(cell: Cell, folder: Path) -> Row | None:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from coldness.chains import GaussianNoise
+from coldness.data import KnownDensity
 from coldness.evaluation import compare_on_grid
 from coldness.studies.number import Number, number
 from coldness.training import Training, build
@@ -87,8 +88,8 @@ def _text(change: tuple[float, float], after: int) -> str:
 
 def _kl(training: Training) -> float:
     data, how = training.settings.data, training.settings.evaluation
-    assert data.known is not None
-    return compare_on_grid(training.energy, data.known, how.grid, how.widening)[0]["kl"]
+    assert isinstance(data, KnownDensity)
+    return compare_on_grid(training.energy, data, how.grid, how.widening)[0]["kl"]
 
 
 def take_negatives_away(training: Training) -> None:

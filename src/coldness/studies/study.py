@@ -41,9 +41,10 @@ from typing import Any
 import yaml
 
 from coldness.metrics import STUDIED
+from coldness.signatures import nearest
 from coldness.studies.claims import CHECKS, is_meant
 from coldness.studies.theory import NUMBERS
-from coldness.training.recipe import RecipeError, find, find_file, nearest
+from coldness.training.recipe import RecipeError, find, find_file
 from coldness.training.settings import Settings
 
 Options = dict[str, Any]
@@ -100,10 +101,14 @@ class Cell:
         return {"block": self.block, **self.levels}
 
     @property
-    def overrides(self) -> list[str]:
-        """As words of a command line."""
-        words = {**self.options, "seed": self.seed}
-        return [f"--{option}={_word(value)}" for option, value in words.items()]
+    def overrides(self) -> Options:
+        """Of its recipe, by path."""
+        return {**self.options, "seed": self.seed}
+
+    @property
+    def words(self) -> list[str]:
+        """The overrides as a command line has them."""
+        return [f"--{option}={_word(value)}" for option, value in self.overrides.items()]
 
     def with_options(self, **options: Any) -> Cell:
         return replace(self, options={**self.options, **options})

@@ -40,7 +40,7 @@ import torch
 import yaml
 
 import coldness.kernels
-from coldness.configuration import ConfigurationError, complete, construct, one_line
+from coldness.configuration import ConfigurationError, complete, construct, describe, one_line
 from coldness.energies import DriftNoise
 from coldness.kernels import Kernel
 from coldness.signatures import arguments, find_class, nearest, takes_more
@@ -61,7 +61,8 @@ class Recipe:
         text: YAML of every field of Settings, in its order, with all defaults filled in.
         name: what it was read from: a packaged name or a path.
         allow_imports: whether it may name classes from outside coldness and torch.optim.
-        source: YAML before temperature and defaults were filled in, which overrides apply to.
+        source: YAML of what was read, before temperature and defaults were filled in, and of the
+            overrides: what further overrides are added to.
     """
 
     text: str
@@ -86,17 +87,18 @@ class Recipe:
         Raises:
             RecipeError: in one line, what is wrong with it.
         """
+        changes: dict[str, Any] = {}
         if isinstance(recipe, Recipe):
-            node, name = yaml.safe_load(recipe.source or recipe.text), recipe.name
-            allow_imports = allow_imports or recipe.allow_imports
+            node, changes = yaml.safe_load(recipe.source) or (recipe.values, {})
+            name, allow_imports = recipe.name, allow_imports or recipe.allow_imports
         else:
             node, name = _read(find(str(recipe))), str(recipe)
-        for path, value in (overrides or {}).items():
-            override(node, path, value)
-        source = yaml.safe_dump(node, sort_keys=False)
-        _expand_temperature(node)
         try:
-            text = complete(Settings, node, allow_imports=allow_imports)
+            for path, value in (overrides or {}).items():
+                changes.pop(path, None)  # the last one counts, in its place
+                changes[path] = describe(value)
+            source = yaml.safe_dump([node, changes], sort_keys=False)
+            text = complete(Settings, _changed(node, changes), allow_imports=allow_imports)
         except ConfigurationError as error:
             raise RecipeError(str(error)) from error
         return cls(text, name, allow_imports, source)
@@ -202,6 +204,20 @@ def _based(recipe: dict[str, Any], path: Path) -> dict[str, Any]:
     return whole
 
 
+def _changed(node: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe with its overrides; those of kernels in lists come before the temperature, which
+    gives a step to the kernel that there is then, and all others, such as coldness, after it."""
+    early = {path for path in changes if path.split(".")[0] in ("sources", "temperature")}
+    for path in changes:
+        if path in early:
+            override(node, path, changes[path])
+    _expand_temperature(node)
+    for path in changes:
+        if path not in early:
+            override(node, path, changes[path])
+    return node
+
+
 def override(node: dict[str, Any], path: str, value: Any, whole: bool = False) -> None:
     """Sets a field of a recipe by its path, looking through class_path and init_args.
 
@@ -271,7 +287,7 @@ def _accepted(name: Any, given: dict[str, Any]) -> dict[str, Any]:
     known = arguments(cls)
     dropped = [argument for argument in given if argument not in known]
     if dropped:
-        log.info("%s has no %s: dropped", cls.__name__, ", ".join(dropped))
+        log.debug("%s has no %s: dropped", cls.__name__, ", ".join(dropped))
     return {argument: value for argument, value in given.items() if argument in known}
 
 
