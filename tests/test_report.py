@@ -17,10 +17,10 @@ from coldness.cli.train import print_verdict
 from coldness.diagnostics.convergence import CHANGE, SHIFT
 from coldness.likelihood.ais import LEAST_ESS, LOOSE
 from coldness.report import chains, figures, judge, write_report
+from coldness.report.densities import ENOUGH_FOR_KERNELS
 from coldness.report.figures import histogram, sample_density
 from coldness.report.loss_noise import with_noise
-from coldness.report.panels import ENOUGH_FOR_KERNELS
-from coldness.report.training_curves import curves
+from coldness.report.training import curves
 from coldness.runs.files import BadFile
 from coldness.trust.density_answer import likelihood_line
 from coldness.trust.verdict import number
@@ -461,8 +461,8 @@ def test_noise_of_the_loss(several: bool) -> None:
     titles = [curve.title for curve in curves([columns])]
     assert titles[-3:] == [
         "Noise of the loss",
-        "Signal to noise of the loss",
-        "What pairing buys",
+        "Signal-to-noise ratio of the loss",
+        "Correlation within pairs",
     ]
 
 
@@ -499,7 +499,7 @@ def test_histograms_of_potentials_leave_out_one_percent_at_most() -> None:
 def test_one_run(make_run: MakeRun, tmp_path: Path) -> None:
     out = write_report([make_run()], tmp_path / "new" / "report.html")
     page = out.read_text()
-    order = [page.index(f'id="{part}"') for part in ("verdict", "panels", "curves", "figures")]
+    order = [page.index(f'id="{part}"') for part in ("verdict", "panels", "curves", "metrics")]
     order += [page.index(f'id="{part}"') for part in ("settings", "commands")]
     assert order == sorted(order)
     assert html.escape(judge(GOOD).summary) in page
@@ -607,7 +607,7 @@ def test_diverged_samples_still_make_a_page(make_run: MakeRun, tmp_path: Path) -
     np.savez(run / "evaluation.npz", **arrays)
     page = write_report([run], tmp_path / "r.html").read_text()
     assert "The chains diverged." in page
-    assert "100.0% are not finite" in page
+    assert "100.0% of samples are NaN or infinite" in page
 
 
 def test_what_comes_from_files_is_escaped(make_run: MakeRun, tmp_path: Path) -> None:

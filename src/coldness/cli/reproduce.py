@@ -28,9 +28,10 @@ from coldness.cli.console import console, output, stages
 from coldness.runs.files import write_atomically
 from coldness.runs.folder import FolderError, lock
 from coldness.studies import Study, packaged_studies, read_study
-from coldness.studies.cell import Row, quick, read_cell
-from coldness.studies.claims import Outcome, judge_claims
+from coldness.studies.cell import quick, read_cell
+from coldness.studies.claims import Outcome, Record, judge_claims
 from coldness.studies.grid import Grid
+from coldness.studies.number import Number
 from coldness.studies.page import write_study_report
 from coldness.studies.plate_figure import figure_png
 from coldness.studies.rescues import SHOWN
@@ -205,7 +206,7 @@ def _report(study: Study, grid: Grid, out: Path, command: str, short: bool) -> N
     output.print(f"table: {out / 'table.json'}\nreport: {page}", markup=False)
 
 
-def _shown(row: Row) -> Row:
+def _shown(row: Record) -> Record:
     """What the page shows of a compared run."""
     return {name: row.get(name) for name in ("block", *SHOWN)}
 
@@ -218,7 +219,7 @@ def _pictures(study: Study, grid: Grid, out: Path) -> None:
             figure_png(study, grid.table(), grid.folder, block.name, path)
 
 
-def _numbers(study: Study, grid: Grid, out: Path, short: bool) -> list[Row]:
+def _numbers(study: Study, grid: Grid, out: Path, short: bool) -> list[Number]:
     """Figures beside those of the runs; kept for as long as the runs are the same."""
     if study.numbers is None:
         return []
@@ -239,7 +240,7 @@ def _save(path: Path, content: Any) -> None:
     write_atomically(path, lambda file: file.write(text.encode()))
 
 
-def _print(outcomes: Sequence[Outcome], numbers: Sequence[Row]) -> None:
+def _print(outcomes: Sequence[Outcome], numbers: Sequence[Number]) -> None:
     for outcome in outcomes:
         output.print(f"{escape(outcome.says)}: {BADGES[outcome.holds]}")
         output.print(f"  {outcome.measured}", style="dim", markup=False)

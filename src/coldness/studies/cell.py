@@ -13,7 +13,6 @@ import shlex
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from coldness.evaluation import evaluate
 from coldness.evaluation.ood import read_sets
@@ -22,13 +21,12 @@ from coldness.runs.events import read_events
 from coldness.runs.files import load_checkpoint, write_atomically
 from coldness.runs.folder import FolderError, RunFolder
 from coldness.schedules import Schedule
+from coldness.studies.claims import Record
 from coldness.studies.study import FIGURES, Cell
 from coldness.training import Training, fit
 from coldness.training.recipe import Resolved, find, resolve
 from coldness.training.settings import Settings
 from coldness.trust.training_answer import training_metrics
-
-Row = dict[str, Any]
 
 QUICK = 10
 """What iterations are divided by for a quick look."""
@@ -50,7 +48,7 @@ def command(cell: Cell) -> str:
     return shlex.join(["coldness", "train", cell.recipe, *cell.overrides])
 
 
-def finished_row(cell: Cell, folder: Path) -> Row | None:
+def finished_row(cell: Cell, folder: Path) -> Record | None:
     """Of a finished run; None where it is not finished.
 
     Raises:
@@ -70,7 +68,7 @@ def run_cell(
     cell: Cell,
     folder: Path,
     on_progress: Callable[[float, str], None] = lambda share, figures: None,
-) -> Row:
+) -> Record:
     """Trains and judges one run in folder/NAME, from its last checkpoint on; gives its row.
 
     Args:
@@ -93,8 +91,8 @@ def run_cell(
 
 def _train(
     cell: Cell, run: RunFolder, settings: Settings, on_progress: Callable[[float, str], None]
-) -> Row:
-    row: Row = {"block": cell.block, "recipe": cell.recipe, **_settings_of(settings)}
+) -> Record:
+    row: Record = {"block": cell.block, "recipe": cell.recipe, **_settings_of(settings)}
     row |= {**cell.levels, "seed": cell.seed, **dict.fromkeys(FIGURES)}
     row |= {"seconds": 0.0, "seconds_per_iteration": None, "diverged_at": None, "run": cell.name}
     row |= {"detected_at": None, "rollbacks": 0, "actions": ""}
@@ -133,7 +131,7 @@ def _train(
     return row
 
 
-def _guard_of(run: RunFolder) -> Row:
+def _guard_of(run: RunFolder) -> Record:
     """The guard's first alarm, and what it did."""
     events = read_events(run.events)
     seen = [e["iteration"] for e in events if e["event"] in ("warning", "alarm", "stopped")]
@@ -145,7 +143,7 @@ def _guard_of(run: RunFolder) -> Row:
     }
 
 
-def _settings_of(settings: Settings) -> Row:
+def _settings_of(settings: Settings) -> Record:
     """What tables are read by."""
     beta, source = settings.contrast.beta, settings.sources[0]
     return {
