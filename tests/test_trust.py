@@ -398,7 +398,7 @@ def test_every_answer_has_a_picture_and_the_story_is_told(guarded: Path, tmp_pat
         assert str(given["text"]) in page
     assert "It was seen again at iteration 450." in page
     assert "solid for an alarm" in page
-    assert "no finite values to draw" not in page
+    assert "no values to draw" not in page
     assert not [k for k in run.metrics if label(k) == k]  # every figure has a label
 
 
@@ -436,7 +436,7 @@ def test_a_page_where_nothing_is_finite(tmp_path: Path) -> None:
     run = read_run(folder, "lost")
     assert grades(run.metrics) == 5 * ["no"]
     page = write_report([folder], tmp_path / "r.html").read_text()
-    assert page.count("no finite values to draw") == 2  # chains and other points
+    assert page.count("no values to draw") == 2  # chains and other points
     assert "100% of the area is NaN (grey)" in page
     assert "100.0% of samples are NaN or infinite" in page
     assert "given up by the guard" in page

@@ -1,12 +1,12 @@
 """coldness compare RUN RUN...: trained models side by side.
 
-A column a run: what each can be trusted with, and below that the main metrics, of which the best
-has a star. An AUROC has that of the true density, or of a plain model, in brackets. Where several
-runs have a star they cannot be told apart: brackets overlap, or energy distances differ by less
-than two samples of the data do. Runs on different data have none.
+Prints one column per run: what each model can be trusted with, and below that the main metrics, of
+which the best has a star. An AUROC is followed, in brackets, by that of the true density or of a
+baseline. Runs that share a star cannot be told apart: their bounds overlap, or their energy
+distances differ by less than those of two samples of the data. Runs on different data have no star.
 
 Nothing is evaluated here: a run without metrics.json needs `coldness evaluate RUN` first. --out
-writes the same as a page, with pictures and settings that differ; --json prints all metrics.
+writes the same as a page, with figures and the settings that differ; --json prints all metrics.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import yaml
 from jsonargparse import ArgumentParser
 from rich.markup import escape
 
@@ -23,6 +22,7 @@ from coldness.cli.tables import as_data, comparison_table
 from coldness.report import write_report
 from coldness.report.page import names_of
 from coldness.runs.folder import FolderError, RunFolder, as_json
+from coldness.runs.reader import read_config, settings_of
 from coldness.trust.comparison import best
 from coldness.trust.training_answer import training_metrics
 from coldness.trust.verdict import judge
@@ -52,7 +52,7 @@ def main(words: list[str]) -> int:
         raise FolderError(f"{out} exists: --overwrite replaces it")
     runs = [{**RunFolder(path).metrics(), **training_metrics(path)} for path in paths]
     names, verdicts = names_of(paths), [judge(metrics) for metrics in runs]
-    data = [yaml.safe_load(RunFolder(path).config.read_text()).get("data") for path in paths]
+    data = [settings_of(read_config(path)).get("data") for path in paths]
     same = all(each == data[0] for each in data)
     if out is not None:
         write_report(paths, out)

@@ -16,9 +16,9 @@ COLOURS = {"yes": "green", "partly": "yellow", "no": "red", "not measured": "dim
 
 
 def trust_table(verdict: Verdict) -> Table:
-    """One row a question: the answer, its figure, and what it means."""
+    """One row per question: the answer, the metrics behind it, and what it means."""
     table = Table(show_lines=True)
-    for title in ("question", "answer", "figure", "what it means"):
+    for title in ("question", "answer", "metrics", "what it means"):
         table.add_column(title, no_wrap=title == "answer")
     for answer in verdict.answers:
         figure, sentence = escape(answer.figure), escape(answer.sentence)
@@ -32,7 +32,7 @@ def comparison_table(
     verdicts: Sequence[Verdict],
     marked: bool,
 ) -> Table:
-    """A column a run: answers with their metrics, then the main metrics, the best with a star.
+    """One column per run: answers with their metrics, then main metrics, the best with a star.
 
     Args:
         names: of the runs.

@@ -23,6 +23,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 from PIL import Image
 from scipy.ndimage import uniform_filter1d
@@ -250,6 +251,18 @@ def limits(axes: Axes, values: Array, log: bool) -> None:
     else:
         margin = 0.08 * (high - low) or 0.05 * max(abs(high), 1)
         axes.set_ylim(low - margin, high + margin)
+
+
+def log_ticks(axes: Axes) -> None:
+    """Plain numbers on a logarithmic vertical axis that spans too few powers of ten for ticks."""
+    low, high = axes.get_ylim()
+    if high < 10 * low:
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+        axes.yaxis.set_minor_locator(NullLocator())
+    elif high < 100 * low:
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    if high < 100 * low:
+        axes.yaxis.set_major_formatter("{x:g}")
 
 
 def cycle(theme: Theme, count: int) -> list[str]:

@@ -46,7 +46,7 @@ def curves(arrays: Mapping[str, Array], metrics: Mapping[str, float]) -> list[Cu
         if f"accuracy{key}" in metrics and f"ece{key}" in metrics:
             accuracy, ece = metrics[f"accuracy{key}"], metrics[f"ece{key}"]
             caption += f" {before}ccuracy {accuracy:.1%}, ECE {number(ece)}."
-    return [Curve("Reliability", caption, draw, aspect=ASPECT)]
+    return [Curve("Reliability diagram", caption, draw, aspect=ASPECT)]
 
 
 def has(arrays: Mapping[str, Array], name: str) -> bool:

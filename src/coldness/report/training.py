@@ -37,6 +37,7 @@ from coldness.report.figures import (
     Theme,
     cycle,
     limits,
+    log_ticks,
     sources,
     thin,
 )
@@ -99,6 +100,8 @@ def _lines(
         limits(axes, values, logarithmic)
         if fraction:
             axes.set_ylim(0 if not small else None, 1.05 if not small else 1.3)
+        if logarithmic:
+            log_ticks(axes)
         axes.set_ylabel(label)
 
     return draw
@@ -137,7 +140,7 @@ CURVES = {
         "Gradient strength r",
         "Mean norm of the energy's gradient along the chains, per unit of x. It is steady in "
         "stable training.",
-        _lines("r", "r, per unit of x", log=True),
+        _lines("r", "r = |\u2207E|, per unit of x", log=True),
     ),
     "u_data_mean": Curve(
         "Potential U of data and negatives",
@@ -201,7 +204,7 @@ def _series(name: str, label: str) -> Callable[[Axes, Sequence[Columns], Theme],
             axes.plot(np.arange(-len(values), 0), values, color=colour, linewidth=0.8)
             shown.append(values)
         limits(axes, np.concatenate(shown), log=False)
-        axes.set_xlabel("iterations before the end")
+        axes.set_xlabel("iteration, counted from the end")
         if name == "d":
             axes.axhline(0, color=theme.ink, linewidth=0.8)
         axes.set_ylabel(label)
@@ -272,7 +275,7 @@ SINGLE_UPDATES = (
     Curve(
         "Gradient strength r at the end",
         "The last 200 iterations: how strongly the energy drives the chains.",
-        _series("r", "r, per unit of x"),
+        _series("r", "r = |\u2207E|, per unit of x"),
         THIRD,
     ),
     Curve(

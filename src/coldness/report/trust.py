@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from coldness.report import chains, figures, score_histograms, training
 from coldness.report.densities import Densities, Ends, Panel, draw_line
@@ -181,6 +182,7 @@ def _histograms(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
         label = SHORT.get(name, name)
         axes.stairs(heights(arrays[key]), edges, color=colour, linewidth=1.1, label=label)
     axes.set_ylim(0, 1.6 * float(data.max(initial=1e-9)))
+    axes.xaxis.set_major_locator(MaxNLocator(3))
     axes.set_xlabel("U, nats")
     axes.set_ylabel("fraction per bin")
     axes.legend(frameon=False, ncols=2, fontsize=8, handlelength=1.2, columnspacing=1.0)

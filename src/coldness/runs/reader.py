@@ -5,6 +5,7 @@
     metrics.json     metrics of the final evaluation
     evaluation.npz   its arrays; whether examples are images is decided here, once
     grids.npz        of images: negatives during training
+    row.json         in a study: the run's row of its table
 
 Events of the guard are read in events.py. Nothing in a file is executed. A file that is missing or
 broken raises BadFile, whose one line names the file and the command that writes it.
@@ -130,6 +131,22 @@ def read_grids(folder: Path) -> Grids | None:
         if not known or iterations.shape != x.shape[:1]:
             raise ValueError("x is not (T, n, C, H, W) of bytes, with iterations (T,)")
     return Grids([int(k) for k in iterations], x) if len(x) else None
+
+
+def read_row(folder: Path) -> dict[str, Any] | None:
+    """A run's row in the table of its study; None where the run is not finished."""
+    path = folder / "row.json"
+    if not path.is_file():
+        return None
+    try:
+        row = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise BadFile(
+            f"{path} is truncated or not of coldness; remove it and run the study again"
+        ) from error
+    if not isinstance(row, dict):
+        raise BadFile(f"{path} holds no row of a study; remove it and run the study again")
+    return row
 
 
 # Files that an evaluation writes.

@@ -20,6 +20,7 @@ from coldness.guard.policy import Diverged
 from coldness.runs.events import read_events
 from coldness.runs.files import load_checkpoint, write_atomically
 from coldness.runs.folder import FolderError, RunFolder
+from coldness.runs.reader import read_row
 from coldness.schedules import Schedule
 from coldness.studies.claims import Record
 from coldness.studies.study import FIGURES, Cell
@@ -60,8 +61,7 @@ def finished_row(cell: Cell, folder: Path) -> Record | None:
         return None
     if run.command() != command(cell):
         raise FolderError(f"{run.path} holds a run with other settings; choose another --out")
-    path = run.path / "row.json"
-    return json.loads(path.read_text()) if path.is_file() else None
+    return read_row(run.path)
 
 
 def run_cell(

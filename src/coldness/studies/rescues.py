@@ -25,10 +25,18 @@ from coldness.runs.reader import read_columns
 from coldness.studies.claims import Record
 from coldness.studies.number import Number, number
 
-SHOWN = (
-    "failure", "guard", "diverged_at", "detected_at", "recovered", "kl", "baseline_kl", "actions",
-)  # fmt: skip
-"""Columns that a report shows of every run."""
+SHOWN = {
+    "block": "Block",
+    "failure": "Failure",
+    "guard": "Guard",
+    "diverged_at": "Diverged at iteration",
+    "detected_at": "First alarm at iteration",
+    "recovered": "Recovered",
+    "kl": "KL(data || model), nats",
+    "baseline_kl": "KL of the healthy run, nats",
+    "actions": "Actions of the guard",
+}
+"""Columns that a report shows of every run, with their headings."""
 
 TOLERANCE = 1.2
 DELAY = 50

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
-from coldness.report.figures import Array, Columns, Curve, Theme
+from coldness.report.figures import Array, Columns, Curve, Theme, log_ticks
 from coldness.studies.claims import Record
 from coldness.studies.plates import at, column_axis, column_levels, strip_levels, words
 from coldness.studies.study import Block
@@ -156,3 +156,4 @@ def _axes(axes: Axes, axis: str, levels: Sequence[float], positive: bool) -> Non
     axes.xaxis.set_minor_locator(NullLocator())
     if positive:
         axes.set_yscale("log")
+        log_ticks(axes)
