@@ -20,10 +20,10 @@ from rich.markup import escape
 
 from coldness.cli.console import output
 from coldness.cli.tables import as_data, comparison_table
-from coldness.training.health import training_metrics
 from coldness.report import write_report
 from coldness.report.page import names_of
 from coldness.runs.folder import FolderError, RunFolder, as_json
+from coldness.training.health import training_metrics
 from coldness.trust import verdict_on
 from coldness.trust.comparison import best
 

@@ -1,12 +1,12 @@
-"""coldness reproduce STUDY: run a paper's grid of experiments, and set what came out beside it.
+"""coldness reproduce STUDY: run a paper's grid of experiments and compare results with its claims.
 
 STUDY is one of those that `coldness reproduce --list` shows, or a YAML file of your own. Runs use
-all cores, one process a run. Ctrl-C saves them; the same command goes on where it stopped, and
-skips what is done.
+all cores, one process per run. Ctrl-C saves them; the same command resumes where it stopped, and
+skips finished runs.
 
-The folder then holds table.json, one flat row a run with its settings and figures; report.html,
-the paper's figures with what it says and what came out; and runs/, every run as `coldness train`
-leaves it.
+The folder then holds table.json, one flat row per run with its settings and metrics; report.html,
+the paper's figures laid out again, with its claims and the results; and runs/, every run as
+`coldness train` leaves it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from coldness.cli.console import console, output, stages
 from coldness.files import write_atomically
 from coldness.runs.folder import FolderError, lock
 from coldness.studies import Study, packaged_studies, read_study
-from coldness.studies.cell import Row, quick, read_cell
-from coldness.studies.claims import Outcome, judge_claims
+from coldness.studies.cell import quick, read_cell
+from coldness.studies.claims import Outcome, Record, judge_claims
 from coldness.studies.grid import Grid
+from coldness.studies.number import Number
 from coldness.studies.page import write_study_report
 from coldness.studies.plate_figure import figure_png
 from coldness.studies.rescues import SHOWN
@@ -44,20 +45,18 @@ BADGES = {True: "[bold green]holds[/]", False: "[bold red]does not hold[/]", Non
 
 def parser() -> ArgumentParser:
     parser = ArgumentParser(prog="coldness reproduce", description=__doc__, exit_on_error=False)
-    parser.add_argument("study", nargs="?", help="a packaged study or a YAML file")
-    parser.add_argument("--list", action="store_true", help="show the studies that there are")
+    parser.add_argument("study", nargs="?", help="packaged study or YAML file")
+    parser.add_argument("--list", action="store_true", help="list the packaged studies")
+    parser.add_argument("--quick", action="store_true", help="train for a tenth of the iterations")
     parser.add_argument(
-        "--quick", action="store_true", help="a tenth of the iterations, for a look"
+        "--seeds", type=int, default=None, help="seeds per setting; default: those of the study"
     )
     parser.add_argument(
-        "--seeds", type=int, default=None, help="of every setting; default: study's"
-    )
-    parser.add_argument(
-        "--out", type=str, default=None, help="folder; default runs/reproduce/STUDY"
+        "--out", type=str, default=None, help="folder to write to; default runs/reproduce/STUDY"
     )
     parser.add_argument("--png", action="store_true", help="also write the figures as PNG files")
     parser.add_argument(
-        "--workers", type=int, default=None, help="runs at once; default: all cores"
+        "--workers", type=int, default=None, help="runs at the same time; default: number of cores"
     )
     return parser
 
@@ -94,12 +93,12 @@ def main(words: list[str]) -> int:
 
 
 def _cores() -> int:
-    """That this process may use."""
+    """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _checked_cells(study: Study, seeds: int, short: bool) -> list[Cell]:
-    """All runs; every setting has been read once, so that no typing error shows up hours later."""
+    """All runs; every setting is read once, so that a wrong one is refused before any run."""
     with console.status("reading settings"):
         first = [quick(cell) if short else cell for cell in study.cells(1)]
         for cell in first:
@@ -112,7 +111,11 @@ MARKED = "study.txt"
 
 
 def _mark(study: Study, out: Path) -> str:
-    """What marks the study's folder; says why it may not be written to, if it may not."""
+    """The text that marks the study's folder.
+
+    Raises:
+        FolderError: the folder may not be written to.
+    """
     recipes = {block.recipe: find(block.recipe).read_bytes() for block in study.blocks}
     digest = hashlib.sha256(repr(sorted(recipes.values())).encode()).hexdigest()[:16]
     mark = f"# a study of coldness: {study.name}\n# recipes: {digest}\n"
@@ -140,12 +143,12 @@ def _run(study: Study, grid: Grid, out: Path, workers: int) -> None:
     except KeyboardInterrupt:
         raise Interrupted(
             f"stopped with {len(grid.rows)} of {len(grid.cells)} runs done; "
-            "the same command goes on"
+            "the same command resumes"
         ) from None
 
 
 class _Display:
-    """One bar for the study, and one line for each run under way."""
+    """One bar for the study, and one line per run under way."""
 
     def __init__(self, progress: Progress, grid: Grid) -> None:
         self._progress = progress
@@ -156,7 +159,7 @@ class _Display:
         self._lines: dict[str, TaskID] = {}
 
     def __call__(self, grid: Grid) -> bool:
-        """Shows how far the grid is; whether a run has finished since."""
+        """Shows how far the grid is; returns whether a run has finished since."""
         done = len(grid.rows) + len(grid.problems)
         under_way = sum(run.share for run in grid.running)
         text = f"{done} of {len(grid.cells)} runs"
@@ -205,9 +208,9 @@ def _report(study: Study, grid: Grid, out: Path, command: str, short: bool) -> N
     output.print(f"table: {out / 'table.json'}\nreport: {page}", markup=False)
 
 
-def _shown(row: Row) -> Row:
-    """What the page shows of a compared run."""
-    return {name: row.get(name) for name in ("block", *SHOWN)}
+def _shown(row: Record) -> Record:
+    """What the page shows of a compared run, by heading."""
+    return {heading: row.get(name) for name, heading in SHOWN.items()}
 
 
 def _pictures(study: Study, grid: Grid, out: Path) -> None:
@@ -218,8 +221,8 @@ def _pictures(study: Study, grid: Grid, out: Path) -> None:
             figure_png(study, grid.table(), grid.folder, block.name, path)
 
 
-def _numbers(study: Study, grid: Grid, out: Path, short: bool) -> list[Row]:
-    """Figures beside those of the runs; kept for as long as the runs are the same."""
+def _numbers(study: Study, grid: Grid, out: Path, short: bool) -> list[Number]:
+    """Checks that need no training run; kept while the runs are the same."""
     if study.numbers is None:
         return []
     path, rows = out / "numbers.json", grid.table()
@@ -239,7 +242,7 @@ def _save(path: Path, content: Any) -> None:
     write_atomically(path, lambda file: file.write(text.encode()))
 
 
-def _print(outcomes: Sequence[Outcome], numbers: Sequence[Row]) -> None:
+def _print(outcomes: Sequence[Outcome], numbers: Sequence[Number]) -> None:
     for outcome in outcomes:
         output.print(f"{escape(outcome.says)}: {BADGES[outcome.holds]}")
         output.print(f"  {outcome.measured}", style="dim", markup=False)

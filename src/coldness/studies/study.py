@@ -41,9 +41,10 @@ from typing import Any
 import yaml
 
 from coldness.metrics import STUDIED
+from coldness.signatures import nearest
 from coldness.studies.claims import CHECKS, is_meant
 from coldness.studies.theory import NUMBERS
-from coldness.training.recipe import RecipeError, find, find_file, nearest
+from coldness.training.recipe import RecipeError, find, find_file
 from coldness.training.settings import Settings
 
 Options = dict[str, Any]

@@ -1,0 +1,1 @@
+"""Run folders: the one reader and writer of what a run leaves on disk."""
