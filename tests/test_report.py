@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from browser import check_in_browser, images, needs_browser
-from coldness.cli.train import print_verdict
+from coldness.cli.tables import print_verdict
 from coldness.diagnostics.convergence import CHANGE, SHIFT
 from coldness.files import BadFile
 from coldness.likelihood.ais import LEAST_ESS, LOOSE
@@ -409,7 +409,7 @@ def test_the_line_of_the_log_likelihood(
     metrics: dict[str, float], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert likelihood_line(metrics) == line
-    print_verdict(metrics)
+    print_verdict(verdict_on(metrics), metrics)
     printed = capsys.readouterr().err.splitlines()
     assert len(printed) == 7
     assert printed[-1].split(maxsplit=4) == ["log-likelihood", "of", "test", "points", line]
