@@ -7,8 +7,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from coldness.diagnostics.oscillation import autocorrelation, cross_correlation
-from coldness.report.anatomy import LEAST, pictures
 from coldness.report.figures import DARK, LIGHT
+from coldness.report.training import LEAST
+from coldness.report.training import single_updates as pictures
 
 
 def run(n: int = 500, beta: float = 0.0) -> dict[str, np.ndarray]:

@@ -18,10 +18,21 @@ from coldness.files import BadFile
 from coldness.metrics import in_order, title
 from coldness.report import reliability, score_histograms, write_report
 from coldness.report.figures import DARK, LIGHT, Curve
-from coldness.report.image_grids import CLASSES, MOMENTS, ROW, Moments, pictures
+from coldness.report.images import (
+    CLASSES,
+    MOMENTS,
+    NOT_FINITE,
+    ROW,
+    SHARP,
+    Tiles,
+    gap_of,
+    pictures,
+    square,
+    tiles,
+)
 from coldness.report.run import read_run
-from coldness.report.tiles import NOT_FINITE, SHARP, Tiles, gap_of, square, tiles
 from coldness.report.trust import pictures as small_pictures
+from coldness.runs.reader import Grids
 from coldness.studies.plate_figure import figure_png
 from coldness.trust.comparison import best, main_metrics
 from conftest import BLANK
@@ -111,7 +122,7 @@ def test_what_is_not_finite_is_magenta(channels: int) -> None:
     found = tiles("x", x, 2)
     marked = np.argwhere((found.pixels[..., :3] == NOT_FINITE).all(-1))
     assert marked.tolist() == [[0, 5], [2, 8]]
-    assert found.note.startswith("1 of 2 not finite")
+    assert found.note.startswith("1 of 2 images have NaN or infinite pixels")
 
 
 # Pictures of a run.
@@ -119,7 +130,7 @@ def test_what_is_not_finite_is_magenta(channels: int) -> None:
 
 def test_every_array_has_its_place() -> None:
     arrays = image_arrays()
-    found = pictures(arrays, Moments([0, 1000, 2000], moments()["x"]), ("cat", "dog"))
+    found = pictures(arrays, Grids([0, 1000, 2000], moments()["x"]), ("cat", "dog"))
     keys = ("x_data", "x_short", "x_long", "x_bank")
     for shown, key in zip(found.samples, keys, strict=True):
         check(shown, arrays[key][:64], 8)
@@ -147,7 +158,7 @@ def test_every_array_has_its_place() -> None:
 def test_many_classes_and_moments_are_cut_short() -> None:
     arrays = image_arrays(classes=CLASSES + 5)
     x = np.repeat(moments()["x"], 30, 0)
-    found = pictures(arrays, Moments(list(range(90)), x))
+    found = pictures(arrays, Grids(list(range(90)), x))
     assert (len(found.by_class), found.classes) == (CLASSES, CLASSES + 5)
     shown = [int(m.name.removeprefix("iteration ")) for m in found.moments]
     assert len(shown) == MOMENTS
@@ -197,12 +208,12 @@ PARTS = [
     (("x_nearest",), "Nearest neighbours"),
     (("nearest_distance",), "Nearest neighbours"),
     (("nearest_distance_test",), "median distance"),
-    (("x_bank",), "Bank of"),
+    (("x_bank",), "Replay buffer of"),
     (("x_long",), "Long-run samples of"),
     (("x_short",), "Nearest neighbours"),
     (("reliability_",), "Reliability"),
     (("reliability_refined",), "Points are after"),
-    (("u_ood",), "Potential U of other sets"),
+    (("u_ood",), "Potential U of out-of-distribution sets"),
     (("maxp_",), "Largest class probability</h3>"),
     (("u_ood", "maxp", "reliability"), 'id="scores"'),
 ]
@@ -211,7 +222,7 @@ PARTS = [
 
 def test_what_is_not_there_is_not_shown(tmp_path: Path, no_curves: None) -> None:
     whole = write_report([image_run(tmp_path / "whole")], tmp_path / "r.html").read_text()
-    assert "Over training" not in whole  # there is no grids.npz
+    assert "During training" not in whole  # there is no grids.npz
     for k, (gone, says) in enumerate(PARTS):
         left = {key: x for key, x in image_arrays().items() if not key.startswith(gone)}
         page = write_report([image_run(tmp_path / f"less-{k}", left)], tmp_path / "r.html")
@@ -248,8 +259,8 @@ def test_diverged_images_still_make_a_page(tmp_path: Path, no_curves: None) -> N
     arrays["u_ood_svhn"][:] = np.nan
     arrays["u_ood_dtd"][:] = np.inf
     page = write_report([image_run(tmp_path / "run", arrays)], tmp_path / "r.html").read_text()
-    assert "64 of 64 not finite (magenta)" in page
-    assert "Potential U of other sets" not in page
+    assert "64 of 64 images have NaN or infinite pixels (magenta)" in page
+    assert "Potential U of out-of-distribution sets" not in page
 
 
 @pytest.mark.parametrize(
@@ -411,9 +422,9 @@ def test_a_study_of_images_has_tiles(tmp_path: Path, no_curves: None) -> None:
     for address, start in zip(firsts, (0, 16), strict=True):
         shown = cut(decoded(address), len(decoded(address)) // 19, (4, 4), 4)[..., :3]
         np.testing.assert_array_equal(shown, bytes_of(arrays["x_data"][start : start + 16]))
-    assert "diverged at 12" in page
+    assert "diverged at iteration 12" in page
     assert "Kernel distance of short-run samples</h3>" in page
-    for empty in ("KL(data || model), nats</h3>", "Kernel distance of long-run samples</h3>"):
+    for empty in ("KL(data || model)</h3>", "Kernel distance of long-run samples</h3>"):
         assert empty not in page
     assert "clipped here" in page
     assert "Panels cover" not in page

@@ -13,15 +13,15 @@ import pytest
 import yaml
 
 from browser import check_in_browser, images, needs_browser
-from coldness.cli.train import print_verdict
+from coldness.cli.tables import print_verdict
 from coldness.diagnostics.convergence import CHANGE, SHIFT
 from coldness.files import BadFile
 from coldness.likelihood.ais import LEAST_ESS, LOOSE
 from coldness.report import chains, figures, write_report
+from coldness.report.densities import ENOUGH_FOR_KERNELS
 from coldness.report.figures import histogram, sample_density
 from coldness.report.loss_noise import with_noise
-from coldness.report.panels import ENOUGH_FOR_KERNELS
-from coldness.report.training_curves import curves
+from coldness.report.training import curves
 from coldness.trust import verdict_on
 from coldness.trust.answers import number
 from coldness.trust.density_answer import likelihood_line
@@ -409,7 +409,7 @@ def test_the_line_of_the_log_likelihood(
     metrics: dict[str, float], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert likelihood_line(metrics) == line
-    print_verdict(metrics)
+    print_verdict(verdict_on(metrics), metrics)
     printed = capsys.readouterr().err.splitlines()
     assert len(printed) == 7
     assert printed[-1].split(maxsplit=4) == ["log-likelihood", "of", "test", "points", line]
@@ -473,8 +473,8 @@ def test_noise_of_the_loss(several: bool) -> None:
     titles = [curve.title for curve in curves([columns])]
     assert titles[-3:] == [
         "Noise of the loss",
-        "Signal to noise of the loss",
-        "What pairing buys",
+        "Signal-to-noise ratio of the loss",
+        "Correlation within pairs",
     ]
 
 
@@ -619,7 +619,7 @@ def test_diverged_samples_still_make_a_page(make_run: MakeRun, tmp_path: Path) -
     np.savez(run / "evaluation.npz", **arrays)
     page = write_report([run], tmp_path / "r.html").read_text()
     assert "The chains diverged." in page
-    assert "100.0% are not finite" in page
+    assert "100.0% of samples are NaN or infinite" in page
 
 
 def test_what_comes_from_files_is_escaped(make_run: MakeRun, tmp_path: Path) -> None:

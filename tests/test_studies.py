@@ -427,7 +427,7 @@ def test_an_interrupted_study_goes_on_where_it_stopped(small: Path, tmp_path: Pa
     os.killpg(process.pid, signal.SIGINT)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130, error
-    assert "the same command goes on" in error
+    assert "the same command resumes" in error
     saved = [log.parent / "checkpoints" / "last.ckpt" for log in logs]
     assert all(path.is_file() for path in saved)
     cell = study_of(small).cells(1)[0]

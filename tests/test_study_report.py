@@ -180,7 +180,7 @@ def test_means_over_seeds(tmp_path: Path) -> None:
 def test_diverged_missing_and_unevaluated_runs_are_said(tmp_path: Path) -> None:
     rows = [row(PLAIN, beta=0), row(PLAIN, 0, 1234, beta=0.5)]
     page = page_of(tmp_path, study_of(PLAIN), rows)
-    assert "diverged at 1234" in page
+    assert "diverged at iteration 1,234" in page
     assert "not run" in page
     assert len(images(page)) == 2 * (1 + 2) + 2
     shutil.rmtree(tmp_path / "runs")
@@ -188,7 +188,7 @@ def test_diverged_missing_and_unevaluated_runs_are_said(tmp_path: Path) -> None:
     assert "No run has pictures" in page
     other = row(PLAIN, beta=0.9)
     (tmp_path / "runs" / other["run"]).mkdir(parents=True)
-    assert "no evaluation" in page_of(tmp_path, study_of(PLAIN), [rows[0], other])
+    assert "not evaluated" in page_of(tmp_path, study_of(PLAIN), [rows[0], other])
 
 
 def test_a_study_before_its_first_run(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_plate_with_slices(tmp_path: Path) -> None:
     assert "short-run samples at scheme = noise: samples" in page
     assert "slice at scheme = noise: slice, log" in page
     assert "in the first two of 5 dimensions, estimated with Gaussian kernels" in page
-    assert 'rowspan="4" colspan="1"><span>diverged at 12' in page
+    assert 'rowspan="4" colspan="1"><span>diverged at iteration 12' in page
     assert "(1.9 to 2.2)" in page
     plate = plates.lay_out(SCHEMES, rows, tmp_path / "runs")
     assert plate is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +22,9 @@ from coldness.energies import Energy
 from coldness.files import BadFile
 from coldness.metrics import QUESTIONS, find, title
 from coldness.report import figures, trust, write_report
-from coldness.report.anatomy import pictures as anatomy_pictures
 from coldness.report.events import story
 from coldness.report.run import read_run
+from coldness.report.training import single_updates
 from coldness.runs.events import Event, guard_metrics, read_events
 from coldness.runs.folder import RunFolder
 from coldness.training.health import training_metrics
@@ -170,7 +171,7 @@ def evaluated(change: str, *words: str) -> dict[str, float]:
         "--evaluation.adjusted=false",
         *words,
     )
-    given.energy = Of(given, change)
+    given = replace(given, energy=Of(given, change))
     return measured(given)[0]
 
 
@@ -361,7 +362,7 @@ def fabricate(folder: Path, columns: dict[str, np.ndarray], change: str = "truth
     """A run folder of a model made of the truth, with these columns."""
     folder.mkdir(parents=True)
     given = settings("mixture2d", "--evaluation.ais=null", "--evaluation.adjusted=false")
-    given.energy = Of(given, change)
+    given = replace(given, energy=Of(given, change))
     RunFolder(folder).save_config("seed: 0\n", "mixture2d", "coldness train mixture2d")
     rows = zip(*columns.values(), strict=True)
     lines = [",".join(columns), *(",".join(f"{v:.6g}" for v in row) for row in rows)]
@@ -394,19 +395,19 @@ def test_every_answer_has_a_picture_and_the_story_is_told(guarded: Path, tmp_pat
     page = write_report([guarded], tmp_path / "r.html").read_text()
     for topic in QUESTIONS:
         assert f'class="answer {topic}"' in page
-    assert page.index("What the guard saw and did") > page.index('id="anatomy"')
+    assert page.index("Events of the guard") > page.index('id="anatomy"')
     for given in EVENTS:
         assert str(given["text"]) in page
     assert "It was seen again at iteration 450." in page
-    assert "an alarm is solid" in page
-    assert "nothing to draw" not in page
+    assert "solid for an alarm" in page
+    assert "no values to draw" not in page
     assert all(title(k) in html.unescape(page) for k in run.metrics)
     assert not [k for k in run.metrics if find(k) is None]  # every metric has an entry
 
 
 def test_events_are_drawn_where_the_axis_is_the_iteration(guarded: Path) -> None:
     run = read_run(guarded, "run")
-    chosen = [trust.training_curves.CURVES["d"], *anatomy_pictures([run.columns])[:1]]
+    chosen = [trust.training.CURVES["d"], *single_updates([run.columns])[:1]]
     marked = [c.render([run.columns], figures.LIGHT, [run.marks]) for c in chosen]
     plain = [c.render([run.columns], figures.LIGHT) for c in chosen]
     assert marked[0] != plain[0]
@@ -438,9 +439,9 @@ def test_a_page_where_nothing_is_finite(tmp_path: Path) -> None:
     run = read_run(folder, "lost")
     assert grades(run.metrics) == 5 * ["no"]
     page = write_report([folder], tmp_path / "r.html").read_text()
-    assert page.count("nothing to draw") == 2  # chains and other points
-    assert "100% is not a number (grey)" in page
-    assert "100.0% are not finite" in page
+    assert page.count("no values to draw") == 2  # chains and other points
+    assert "100% of the area is NaN (grey)" in page
+    assert "100.0% of samples are NaN or infinite" in page
     assert "stopped the run after" in page
     assert len(images(page)) > 10
 

@@ -33,9 +33,10 @@ from coldness.files import write_atomically
 from coldness.progress import stages
 from coldness.runs.folder import FolderError, lock
 from coldness.studies import Study, packaged_studies, read_study
-from coldness.studies.cell import Row, quick, read_cell
-from coldness.studies.claims import Outcome, judge_claims
+from coldness.studies.cell import quick, read_cell
+from coldness.studies.claims import Outcome, Record, judge_claims
 from coldness.studies.grid import Grid
+from coldness.studies.number import Number
 from coldness.studies.page import write_study_report
 from coldness.studies.plate_figure import figure_png
 from coldness.studies.rescues import SHOWN
@@ -97,12 +98,12 @@ def main(words: list[str]) -> int:
 
 
 def _cores() -> int:
-    """That this process may use."""
+    """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _checked_cells(study: Study, seeds: int, short: bool) -> list[Cell]:
-    """All runs; every setting has been read once, so that no typing error shows up hours later."""
+    """All runs; every setting is read once, so that a wrong one is refused before any run."""
     with console.status("reading settings"):
         first = [quick(cell) if short else cell for cell in study.cells(1)]
         for cell in first:
@@ -115,7 +116,11 @@ MARKED = "study.txt"
 
 
 def _mark(study: Study, out: Path) -> str:
-    """What marks the study's folder; says why it may not be written to, if it may not."""
+    """The text that marks the study's folder.
+
+    Raises:
+        FolderError: the folder may not be written to.
+    """
     recipes = {block.recipe: find(block.recipe).read_bytes() for block in study.blocks}
     digest = hashlib.sha256(repr(sorted(recipes.values())).encode()).hexdigest()[:16]
     mark = f"# a study of coldness: {study.name}\n# recipes: {digest}\n"
@@ -148,7 +153,7 @@ def _run(study: Study, grid: Grid, out: Path, workers: int) -> None:
 
 
 class _Display:
-    """One bar for the study, and one line for each run under way."""
+    """One bar for the study, and one line per run under way."""
 
     def __init__(self, progress: Progress, grid: Grid) -> None:
         self._progress = progress
@@ -159,7 +164,7 @@ class _Display:
         self._lines: dict[str, TaskID] = {}
 
     def __call__(self, grid: Grid) -> bool:
-        """Shows how far the grid is; whether a run has finished since."""
+        """Shows how far the grid is; returns whether a run has finished since."""
         done = len(grid.rows) + len(grid.problems)
         under_way = sum(run.share for run in grid.running)
         text = f"{done} of {len(grid.cells)} runs"
@@ -208,9 +213,9 @@ def _report(study: Study, grid: Grid, out: Path, command: str, short: bool) -> N
     output.print(f"table: {out / 'table.json'}\nreport: {page}", markup=False)
 
 
-def _shown(row: Row) -> Row:
-    """What the page shows of a compared run."""
-    return {name: row.get(name) for name in ("block", *SHOWN)}
+def _shown(row: Record) -> Record:
+    """What the page shows of a compared run, by heading."""
+    return {heading: row.get(name) for name, heading in SHOWN.items()}
 
 
 def _pictures(study: Study, grid: Grid, out: Path) -> None:
@@ -221,8 +226,8 @@ def _pictures(study: Study, grid: Grid, out: Path) -> None:
             figure_png(study, grid.table(), grid.folder, block.name, path)
 
 
-def _numbers(study: Study, grid: Grid, out: Path, short: bool) -> list[Row]:
-    """Figures beside those of the runs; kept for as long as the runs are the same."""
+def _numbers(study: Study, grid: Grid, out: Path, short: bool) -> list[Number]:
+    """Checks that need no training run; kept while the runs are the same."""
     if study.numbers is None:
         return []
     path, rows = out / "numbers.json", grid.table()
@@ -242,7 +247,7 @@ def _save(path: Path, content: Any) -> None:
     write_atomically(path, lambda file: file.write(text.encode()))
 
 
-def _print(outcomes: Sequence[Outcome], numbers: Sequence[Row]) -> None:
+def _print(outcomes: Sequence[Outcome], numbers: Sequence[Number]) -> None:
     for outcome in outcomes:
         output.print(f"{escape(outcome.says)}: {BADGES[outcome.holds]}")
         output.print(f"  {outcome.measured}", style="dim", markup=False)

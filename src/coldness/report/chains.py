@@ -1,8 +1,8 @@
-"""Pictures of chains of a trained model: their potentials and energy distance over the steps.
+"""Pictures of chains of a trained model: potential and energy distance over the steps.
 
-Chains from noise and from data, at steps on a logarithmic axis whose left end is step 0; the data's
-own potentials stand beside them, and below all distances the floor, that of two samples of data,
-with a band up to what is graded "yes".
+Chains start from noise and from data; the axis of steps is logarithmic, with step 0 at its left
+end. The data's own potentials are drawn beside those of the chains. Below all energy distances is
+the floor, the distance between two samples of the data, with a band up to what is graded "yes".
 
 References:
     Revisiting Contrastive Divergence for Density Estimation and Sample Generation
@@ -22,12 +22,12 @@ from coldness.trust.chain_answers import limits
 
 BINS = 50
 OUTERMOST = 0.01
-"""Share of potentials on either side that a histogram may leave out."""
+"""Fraction of potentials on either side that a histogram may leave out."""
 
 FAR = 1.0
-"""Where chains begin is shown up to so many times the height that all the rest takes."""
+"""The start of chains is shown up to this many times the height of all the rest."""
 
-ENDS = {"u_long": ("long-run chains", 0), "u_short": ("short-run", 2)}
+ENDS = {"u_long": ("long-run chains", 0), "u_short": ("short-run chains", 2)}
 """Label and colour of potentials at the end of chains."""
 
 TRAILS = (("long", "from noise", 0), ("data", "from data", 1))
@@ -45,7 +45,7 @@ def pictures(
 
 
 def with_floor(arrays: Mapping[str, Array], metrics: Mapping[str, float]) -> Columns:
-    """The arrays, and the floor of distances with the limit of what is good enough."""
+    """The arrays, the floor of distances, and the largest distance that is graded "yes"."""
     floor = metrics.get("energy_distance_floor", np.nan)
     return {**arrays, "floor": np.array(floor), "good": np.array(floor * limits(metrics)[0])}
 
@@ -68,7 +68,7 @@ def _over_steps(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
         begun.append(_finite(u[~later]))
     _show(axes, np.concatenate(shown), np.concatenate(begun))
     axes.set_xlim(first / 1.1, last * 1.1)
-    axes.set_ylabel("U")
+    axes.set_ylabel("U, nats")
     _legend(axes)
 
 
@@ -86,13 +86,13 @@ def _histograms(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
     for key in chains:
         label, colour = ENDS[key]
         axes.stairs(heights[key], edges, color=theme.runs[colour], linewidth=1.3, label=label)
-    axes.set_xlabel("U")
-    axes.set_ylabel("density")
+    axes.set_xlabel("U, nats")
+    axes.set_ylabel("density, per nat")
     _legend(axes)
 
 
 def common_edges(sides: Sequence[Array]) -> Array:
-    """Of bins that leave out at most the outermost 1% of either sample (N,) on each side."""
+    """Of bins that leave out at most the outermost 1% of every sample (N,) on each side."""
     ends = [np.quantile(u, [OUTERMOST, 1 - OUTERMOST]) for u in sides if len(u)]
     low = min((float(a) for a, _ in ends), default=0.0)
     high = max((float(b) for _, b in ends), default=0.0)
@@ -123,12 +123,12 @@ def _distances(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
 
 
 def _trails(arrays: Columns) -> Iterator[tuple[str, str, int]]:
-    """Name, label and colour of those that are there."""
+    """Name, label and colour of those that were recorded."""
     return (trail for trail in TRAILS if f"trail_{trail[0]}_steps" in arrays)
 
 
 def _axis(axes: Axes, arrays: Columns) -> tuple[float, float]:
-    """Makes the axis of steps; gives where step 0 stands, and the last step."""
+    """Makes the axis of steps; returns the place of step 0, and the last step."""
     steps = np.concatenate([arrays[f"trail_{name}_steps"] for name, *_ in _trails(arrays)])
     later = steps[steps > 0]
     first = float(later.min()) / 2 if len(later) else 1.0
@@ -138,7 +138,7 @@ def _axis(axes: Axes, arrays: Columns) -> tuple[float, float]:
     ticks = [first, *powers, last]
     axes.set_xticks(ticks, ["0", *(f"{tick:,.0f}" for tick in ticks[1:])])
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel("steps")
+    axes.set_xlabel("steps of the chain")
     return first, last
 
 
@@ -148,7 +148,7 @@ def _places(steps: Array, first: float) -> Array:
 
 
 def _show(axes: Axes, values: Array, begun: Array) -> None:
-    """All values, and those of the beginning unless they would flatten all others."""
+    """All values, and those of the start unless they would flatten all others."""
     if not len(values):
         return
     low, high = float(values.min()), float(values.max())
@@ -183,22 +183,25 @@ NEEDS = {
 CURVES = {
     "steps": Curve(
         "Potential U over steps",
-        "Medians of chains with bands from 10% to 90%, and the same band of data: chains that have "
-        "converged stay in it. The beginning is cut off where it is far out.",
+        "Median of the chains with a band from the 10% to the 90% quantile, and the same band for "
+        "data (grey). Chains that have converged stay within it. The start is cut off where it is "
+        "far away.",
         _over_steps,
         THIRD,
     ),
     "histograms": Curve(
         "Potential U at the end",
-        "Of data and of chains: alike where these have converged; far to the left, the model likes "
-        "them better than data. The outermost 1% may be left out.",
+        "Histograms for data and for chains after their last step: alike where the chains have "
+        "converged. Chains far to the left of data have a higher density under the model than data "
+        "has. The outermost 1% may be left out.",
         _histograms,
         THIRD,
     ),
     "distances": Curve(
         "Energy distance over steps",
-        "Of the chains to data, both axes logarithmic; the floor is that of two samples of data, "
-        "and what ends in the band above it is good enough.",
+        "Distance between chains and data, on logarithmic axes. The floor is the distance between "
+        "two samples of the data; chains that end within the green band above it are graded "
+        "yes.",
         _distances,
         THIRD,
     ),

@@ -1,8 +1,8 @@
-"""Pictures of a report: panels of densities, and curves, as PNG data addresses.
+"""How pictures are drawn: panels of densities, and curves, as PNG data addresses.
 
 Panels carry no text or axes, so that they suit any page and any width; the page labels them. Curves
-are drawn twice, for light and for dark pages; where their axis is the iteration, events of the
-guard are vertical lines.
+are drawn twice, for light and for dark pages; where their horizontal axis is the iteration, events
+of the guard are vertical lines.
 
 References:
     On the Anatomy of MCMC-Based Maximum Likelihood Learning of Energy-Based Models
@@ -22,6 +22,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 from PIL import Image
 from scipy.ndimage import uniform_filter1d
@@ -42,16 +43,16 @@ SMOOTHING = 0.02
 LOG_RANGE = 16.0
 ASPECT = 27 / 44
 THIRD = 3.7
-"""Width in inches of pictures of which three stand beside each other."""
+"""Width in inches of pictures that stand three in a row."""
 COLOURS = mpl.colormaps["viridis"]
 NOT_A_NUMBER = (128, 128, 128)
-"""Colour of a panel's points that have no value: grey, which the scale has not."""
+"""Colour of points of a panel that are NaN: grey, which is not on the colour scale."""
 
 
 @dataclass(frozen=True)
 class Theme:
-    """Of curves: text and axes, grid, a colour a run (after Okabe and Ito: colour-blind safe),
-    and colours of what is good, doubtful and bad."""
+    """Colours of curves: text and axes, grid, one per run (after Okabe and Ito: colour-blind safe),
+    and those of good, doubtful and bad."""
 
     ink: str
     grid: str
@@ -86,7 +87,8 @@ def sample_density(x: Array, box: float) -> Array:
     """Density of samples x (n, 2) on a square grid over [-box, box], by Gaussian kernels.
 
     Kernels have a tenth of the samples' standard deviations. Samples farther out than twice the box
-    are left out, or a few runaways would blur all others; the density integrates to what is left.
+    are left out, or a few outliers would blur all others; the density integrates to the fraction
+    that is left.
     """
     near = x[(np.abs(x) <= 2 * box).all(1)]  # False for NaN
     side = np.linspace(-box, box, KDE_POINTS)
@@ -109,7 +111,7 @@ def histogram(x: Array, box: float) -> Array:
 
 
 def crop(side: Array, values: Array, box: float) -> Array:
-    """The part of a square grid within the box, thinned where it is finer than a panel needs."""
+    """The part of a square grid within the box, thinned to at most PANEL_POINTS per side."""
     inside = np.flatnonzero(np.abs(side) <= box * (1 + 1e-9))
     inside = inside[:: -(-len(inside) // PANEL_POINTS)]
     return values[np.ix_(inside, inside)]
@@ -121,7 +123,7 @@ def log_density(density: Array) -> Array:
 
 def panel(values: Array, low: float, high: float) -> str:
     """Values [x, y] as a picture with y upwards; those outside [low, high] take the end colours,
-    and what is not a number is grey."""
+    and NaN is grey."""
     missing = np.isnan(values)
     scaled = np.clip((np.where(missing, low, values) - low) / max(high - low, 1e-300), 0, 1)
     level = np.where(missing, 255, np.round(254 * scaled)).astype(np.uint8)
@@ -148,11 +150,11 @@ Draw = Callable[[Axes, Sequence[Columns], Theme], None]
 Mark = tuple[int, str]
 """Iteration and kind of an event of the guard."""
 
-DASHES = ("-", "--", ":", "-.")
-"""Line styles of sources."""
-
 STROKES = {"alarm": "-", "stopped": "-", "warning": "--", "relaxed": ":"}
-"""Rollbacks are where their alarms are."""
+"""A rollback is not drawn: it follows its alarm at once."""
+
+DASHES = ("-", "--", ":", "-.")
+"""Line styles of sources, which repeat."""
 
 
 @dataclass(frozen=True)
@@ -161,9 +163,9 @@ class Curve:
 
     Args:
         title: above it.
-        caption: a sentence that says what it shows.
-        draw: what is in it.
-        width: in inches of nine-point text; the smaller, the larger the text on the page.
+        caption: what it shows, and what to look for.
+        draw: draws into axes.
+        width: in inches, with text of nine points; the smaller, the larger the text on the page.
         aspect: height over width.
     """
 
@@ -183,7 +185,7 @@ class Curve:
         theme: Theme,
         marks: Sequence[Sequence[Mark]] = (),
     ) -> str:
-        """As a data address; with marks of every run where the axis is the iteration."""
+        """As a data address; with marks of every run where the horizontal axis is the iteration."""
         coloured = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
         style: dict[Any, Any] = {"font.size": 9} | dict.fromkeys(coloured, theme.ink)
         with mpl.rc_context(style):
@@ -203,7 +205,7 @@ class Curve:
 
 
 def _draw_marks(axes: Axes, marks: Sequence[Sequence[Mark]], theme: Theme) -> None:
-    """In the run's colour where there are several, else in that of what happened."""
+    """In the run's colour where there are several runs, else in that of the kind of event."""
     low, high = axes.get_xlim()
     of_kind = {"relaxed": theme.good, "warning": theme.doubtful}
     for of_run, colour in zip(marks, cycle(theme, len(marks)), strict=True):
@@ -223,14 +225,14 @@ def sources(run: Columns, name: str) -> list[tuple[str, str]]:
 def thin(t: Array, values: Array) -> tuple[Array, Array, Array]:
     """Iterations, raw and smoothed values, at most CURVE_POINTS of each.
 
-    What is not finite is left out of averages, or one such value would spoil all that follow.
+    NaN and infinite values are left out of averages, or one of them would spoil all that follow.
     """
     finite, size = np.isfinite(values), max(1, round(SMOOTHING * len(values)))
     smooth = uniform_filter1d(np.where(finite, values, 0.0), size)
     if not finite.all():
-        share = uniform_filter1d(finite.astype(np.float64), size)
+        fraction = uniform_filter1d(finite.astype(np.float64), size)
         smooth = np.divide(
-            smooth, share, out=np.full_like(smooth, np.nan), where=share > 0.5 / size
+            smooth, fraction, out=np.full_like(smooth, np.nan), where=fraction > 0.5 / size
         )
     stride = -(-len(values) // CURVE_POINTS)
     return t[::stride], values[::stride], smooth[::stride]
@@ -249,7 +251,20 @@ def limits(axes: Axes, values: Array, log: bool) -> None:
         axes.set_ylim(low - margin, high + margin)
 
 
+def log_ticks(axes: Axes) -> None:
+    """Plain numbers on a logarithmic vertical axis that spans too few powers of ten for ticks."""
+    low, high = axes.get_ylim()
+    if high < 10 * low:
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+        axes.yaxis.set_minor_locator(NullLocator())
+    elif high < 100 * low:
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    if high < 100 * low:
+        axes.yaxis.set_major_formatter("{x:g}")
+
+
 def cycle(theme: Theme, count: int) -> list[str]:
+    """Colours of so many runs."""
     return [theme.runs[k % len(theme.runs)] for k in range(count)]
 
 

@@ -1,10 +1,10 @@
 """The report: one self-contained page about one or several runs.
 
 Verdict first, with a picture beside every answer, then panels {truth, model, short-run samples,
-long-run samples} x {density, log density}, or tiles of images and what a classifier makes of them,
-chains, training curves with what the guard did, all
-figures, settings and commands. Pictures are embedded, there is no script, and the page forbids
-itself the network. Whatever comes from files is escaped.
+long-run samples} x {density, log density}, or tiles of images with the scores of a classifier,
+chains, training curves with events of the guard, all metrics, settings and commands. Pictures are
+embedded, there is no script, and the page forbids itself the network. All text from files is
+escaped.
 """
 
 from __future__ import annotations
@@ -19,21 +19,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from coldness.files import BadFile, write_atomically
 from coldness.metrics import in_order, title
 from coldness.report import (
-    anatomy,
     chains,
     figures,
-    image_grids,
-    line,
+    images,
     reliability,
     score_histograms,
+    training,
     trust,
 )
+from coldness.report.densities import Densities, Ends, Panel, on_the_line
 from coldness.report.events import story
 from coldness.report.figures import Columns, Curve
 from coldness.report.loss_noise import with_noise
-from coldness.report.panels import Densities, Ends, Panel
 from coldness.report.run import Run, read_run
-from coldness.report.training_curves import curves
 from coldness.trust import THRESHOLDS
 from coldness.trust.answers import number
 
@@ -56,13 +54,13 @@ def write_report(runs: Sequence[Path], out: Path) -> Path:
 
 
 def names_of(runs: Sequence[Path]) -> list[str]:
-    """Of their folders; whole paths where two have the same."""
+    """Names of run folders; their whole paths where two have the same name."""
     names = [Path(run).resolve().name for run in runs]
     return names if len(set(names)) == len(names) else [str(run) for run in runs]
 
 
 def environment() -> Environment:
-    """Of the templates: whatever they are given is escaped, and has to be there."""
+    """Of the templates: all text is escaped, and a variable that is missing is an error."""
     environment = Environment(
         loader=PackageLoader("coldness.report"),
         autoescape=True,
@@ -85,42 +83,42 @@ def render(runs: Sequence[Run]) -> str:
         thresholds=THRESHOLDS,
         groups=_groups(runs),
         lines=[
-            (run.name, line.pictures(run.densities.arrays))
-            for run in runs
-            if run.densities.dimension == 1 and not run.densities.of_images
+            (run.name, on_the_line(run.evaluation.arrays)) for run in runs if run.evaluation.is_line
         ],
         images=[
-            (run.name, image_grids.pictures(run.densities.arrays, run.moments, run.classes))
+            (run.name, images.pictures(run.evaluation.arrays, run.grids, run.classes))
             for run in runs
-            if run.densities.of_images
+            if run.evaluation.is_images
         ],
         scores=[
-            (run.name, drawn) for run in runs if run.densities.of_images and (drawn := _scores(run))
+            (run.name, drawn)
+            for run in runs
+            if run.evaluation.is_images and (drawn := _scores(run))
         ],
         chains=[
             (run.name, drawn)
             for run in runs
-            if (drawn := chains.pictures(run.densities.arrays, run.metrics))
+            if (drawn := chains.pictures(run.evaluation.arrays, run.metrics))
         ],
         colour_scale=figures.colour_scale(),
-        curves=_drawn(runs, columns, curves(columns)),
-        anatomy=_drawn(runs, columns, anatomy.pictures(columns)),
+        curves=_drawn(runs, columns, training.curves(columns)),
+        single_updates=_drawn(runs, columns, training.single_updates(columns)),
         stories=[(run.name, story(run.events)) for run in runs if run.events],
         light=figures.LIGHT.runs,
         dark=figures.DARK.runs,
-        rows=_rows(runs),
+        metrics=_metrics(runs),
         settings=[(key, [run.settings.get(key, "") for run in runs]) for key in keys],
     )
 
 
 def _scores(run: Run) -> list[tuple[str, str, str, str]]:
-    """Title, caption, light and dark picture of what a classifier and its scores say of images."""
-    arrays = run.densities.arrays
+    """Title, caption, light and dark picture of a classifier's calibration and of OOD scores."""
+    arrays = run.evaluation.arrays
     found = [
         *reliability.curves(arrays, run.metrics),
         *score_histograms.curves(arrays, run.metrics),
     ]
-    if len(found) == 3:  # beside each other
+    if len(found) == 3:  # in one row
         found = [replace(c, width=figures.THIRD, aspect=c.height / figures.THIRD) for c in found]
     return [
         (c.title, c.caption, c.render([arrays], figures.LIGHT), c.render([arrays], figures.DARK))
@@ -131,7 +129,7 @@ def _scores(run: Run) -> list[tuple[str, str, str, str]]:
 def _drawn(
     runs: Sequence[Run], columns: Sequence[Columns], wanted: Sequence[Curve]
 ) -> list[tuple[str, str, str, str]]:
-    """Title, caption, light and dark picture of each, with events of the guard."""
+    """Title, caption, light and dark picture of each curve, with events of the guard."""
     marks = [run.marks for run in runs]
     return [
         (
@@ -144,17 +142,16 @@ def _drawn(
     ]
 
 
-def _rows(runs: Sequence[Run]) -> list[tuple[str, list[float | None]]]:
+def _metrics(runs: Sequence[Run]) -> list[tuple[str, list[float | None]]]:
     """Metrics that any run has, in the order of the registry."""
     keys = in_order(dict.fromkeys(key for run in runs for key in run.metrics))
     return [(title(key), [run.metrics.get(key) for run in runs]) for key in keys]
 
 
 def _groups(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Pictures of runs that share their truth, with one colour scale a row: that of the truth."""
+    """Panels of runs with the same truth, with one colour scale per row: that of the truth."""
     groups: list[list[Run]] = []
-    flat = [run for run in runs if not run.densities.of_images]
-    for run in (run for run in flat if run.densities.dimension >= 2):
+    for run in (run for run in runs if run.evaluation.is_plane):
         for group in groups:
             if group[0].densities.same_truth(run.densities):
                 group.append(run)

@@ -1,10 +1,11 @@
-"""Reliability diagram of a classifier: how often it is right, over how sure it is.
+"""Reliability diagram of a classifier: accuracy against confidence.
 
-    ECE = sum_bins share |accuracy - confidence|
+    ECE = sum_bins fraction |accuracy - confidence|
 
-Bars are the accuracy of predictions in bins of their confidence, on the diagonal where confidence
-is as right as it says; below the axis hang the shares of predictions. Empty bins have no bar.
-After steps of refinement the same is drawn as a line with points.
+Bars are the accuracy of predictions in bins of their confidence; they end on the diagonal where the
+classifier is calibrated. Below the axis hang the fractions of predictions in each bin. Empty bins
+have no bar. Predictions after refinement, where images took a few steps of a chain first, are drawn
+as a line with points.
 
 References:
     On Calibration of Modern Neural Networks (Guo et al., 2017), Fig. 1 and Eq. 3.
@@ -25,26 +26,27 @@ BEFORE, AFTER = "reliability", "reliability_refined"
 PARTS = ("confidence", "accuracy", "share")
 
 DEPTH = 0.3
-"""Height that the largest share takes below the axis."""
+"""Height of the largest fraction below the axis."""
 
 ASPECT = 0.68
 
 
 def curves(arrays: Mapping[str, Array], metrics: Mapping[str, float]) -> list[Curve]:
-    """The diagram; none where its arrays are not there."""
+    """The diagram; none where its arrays are missing."""
     if not has(arrays, BEFORE):
         return []
     caption = (
-        "Accuracy of predictions on held-out images over their confidence: on the dashed line "
-        "where they are right as often as they say. Below, their shares."
+        "Accuracy of predictions on held-out images against their confidence. A calibrated "
+        "classifier is on the dashed line. Grey bars below the axis are the fraction of "
+        "predictions in each bin."
     )
     if has(arrays, AFTER):
-        caption += " Points are after refinement."
+        caption += " Points are after refinement: chain steps on the image before it is classified."
     for before, key in (("A", ""), ("After refinement: a", "_refined")):
         if f"accuracy{key}" in metrics and f"ece{key}" in metrics:
             accuracy, ece = metrics[f"accuracy{key}"], metrics[f"ece{key}"]
             caption += f" {before}ccuracy {accuracy:.1%}, ECE {number(ece)}."
-    return [Curve("Reliability", caption, draw, aspect=ASPECT)]
+    return [Curve("Reliability diagram", caption, draw, aspect=ASPECT)]
 
 
 def has(arrays: Mapping[str, Array], name: str) -> bool:
@@ -74,7 +76,7 @@ def draw(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
         color=theme.ink,
         alpha=0.45,
         linewidth=0,
-        label=f"share, at most {largest:.0%}",
+        label=f"predictions, at most {largest:.0%} per bin",
     )
     axes.plot([0, 1], [0, 1], "--", color=theme.ink, linewidth=1)
     axes.axhline(0, color=theme.ink, linewidth=0.8)

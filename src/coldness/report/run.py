@@ -1,61 +1,69 @@
-"""What a run folder holds that a report needs. Nothing in it is run."""
+"""One run of a report: what its folder holds, and the verdict on it."""
 
 from __future__ import annotations
 
-import json
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import yaml
-
-from coldness.files import BadFile
+from coldness.report.densities import Densities
 from coldness.report.figures import Array, Mark
-from coldness.report.image_grids import Moments, read_moments
-from coldness.report.panels import Densities, read_densities
+from coldness.runs import reader
 from coldness.runs.events import Event, read_events
-from coldness.runs.log import read_metrics
+from coldness.runs.reader import Evaluation, Grids
 from coldness.training.health import metrics_of
 from coldness.trust import Verdict, verdict_on
 
 COMMAND = "# command:"
 
-BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile)
-"""What reading a file may raise that is truncated or not of coldness."""
-
 
 @dataclass(frozen=True)
 class Run:
-    """What a run folder holds that a report needs."""
+    """What a report shows of a run folder.
+
+    Args:
+        name: on the page.
+        config: the text of config.yaml.
+        columns: of metrics.csv.
+        metrics: of metrics.json, and those of the training.
+        evaluation: the arrays of evaluation.npz.
+        events: of the guard.
+        grids: of image runs, negatives during training.
+    """
 
     name: str
     config: str
     columns: dict[str, Array]
     metrics: dict[str, float]
-    densities: Densities
+    evaluation: Evaluation
     events: Sequence[Event] = field(default=())
-    moments: Moments | None = None
+    grids: Grids | None = None
 
     @property
     def command(self) -> str:
+        """The command that made the run; empty where it was not recorded."""
         lines = [x for x in self.config.splitlines() if x.startswith(COMMAND)]
         return lines[0].removeprefix(COMMAND).strip() if lines else ""
 
     @cached_property
     def settings(self) -> dict[str, str]:
-        return {str(k): compact(v) for k, v in (yaml.safe_load(self.config) or {}).items()}
+        """Every setting in one line."""
+        return {str(k): compact(v) for k, v in reader.settings_of(self.config).items()}
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
-        """Names of classes, where the settings of the data say them."""
-        data = (yaml.safe_load(self.config) or {}).get("data")
+        """Names of classes, where the settings of the data give them."""
+        data = reader.settings_of(self.config).get("data")
         given = data.get("init_args") if isinstance(data, dict) else None
         found = given.get("classes") if isinstance(given, dict) else None
         return tuple(map(str, found)) if isinstance(found, list) else ()
+
+    @cached_property
+    def densities(self) -> Densities:
+        """Panels of runs in the plane."""
+        return Densities(self.evaluation)
 
     @property
     def marks(self) -> list[Mark]:
@@ -68,43 +76,17 @@ class Run:
 
 
 def read_run(folder: Path, name: str) -> Run:
-    """Everything in a run folder that the report shows; nothing in it is run."""
-    for file in ("config.yaml", "metrics.csv"):
-        if not (folder / file).is_file():
-            raise BadFile(f"{folder} is no run: it has no {file}; make one with `coldness train`")
-    for file in ("metrics.json", "evaluation.npz"):
-        if not (folder / file).is_file():
-            raise BadFile(f"{folder} has no {file}; run `coldness evaluate {folder}` first")
-    path = folder / "config.yaml"
-    try:
-        config = path.read_text()
-        if not isinstance(yaml.safe_load(config), dict | None):
-            raise BadFile(f"{path} holds no settings; it should be a mapping")
-        path = folder / "metrics.csv"
-        columns = {k: np.array(v, dtype=np.float64) for k, v in read_metrics(path).items()}
-        path = folder / "metrics.json"
-        metrics = _numbers(json.loads(path.read_text()))
-        path = folder / "evaluation.npz"
-        densities = read_densities(path)
-        path = folder / "grids.npz"
-        moments = read_moments(folder) if densities.of_images else None
-        events = read_events(folder / "events.jsonl")
-    except BadFile:
-        raise
-    except (*BROKEN, yaml.YAMLError) as error:
-        trained = ("config.yaml", "metrics.csv", "grids.npz")
-        again = "train" if path.name in trained else f"evaluate {folder}"
-        raise BadFile(
-            f"{path} is truncated or not of coldness; write it anew with `coldness {again}`"
-        ) from error
+    """Everything in a run folder that the report shows; nothing in it is executed.
+
+    Raises:
+        BadFile: a file is missing or broken.
+    """
+    config, columns = reader.read_config(folder), reader.read_columns(folder)
+    metrics, evaluation = reader.read_final_metrics(folder), reader.read_evaluation(folder)
+    grids = reader.read_grids(folder) if evaluation.is_images else None
+    events = read_events(folder / "events.jsonl")
     metrics |= metrics_of(columns, events)
-    return Run(name, config, columns, metrics, densities, events, moments)
-
-
-def _numbers(metrics: Any) -> dict[str, float]:
-    if not isinstance(metrics, dict):
-        raise ValueError("metrics are no dictionary")
-    return {key: float(value) for key, value in metrics.items() if value is not None}
+    return Run(name, config, columns, metrics, evaluation, events, grids)
 
 
 def compact(value: Any) -> str:

@@ -1,13 +1,14 @@
-"""Histograms of a score of data and of every set of other examples, one row a set.
+"""Histograms of out-of-distribution (OOD) scores: data and every OOD set, one row per set.
 
 Potentials of images are large, and so are their differences: a set may lie hundreds of the data's
 standard deviations away. So the axis of all scores but class probabilities is
 
     asinh((score - median of data) / spread of data),
 
-linear near the data and logarithmic far from it, with ticks in spreads; the spread is half of what
-lies between the quantiles 0.16 and 0.84. Largest class probabilities stand as they are. Every row
-has the data behind it, pale, and the AUROC of the set at its right end.
+linear near the data and logarithmic far from it, with ticks in spreads; the spread is half the
+distance between the quantiles 0.16 and 0.84, which is the standard deviation of a Gaussian. Largest
+class probabilities are shown as they are. Every row has the data behind it, pale, and the AUROC of
+the set at its right end.
 
 References:
     Your Classifier is Secretly an Energy Based Model (Grathwohl et al., 2020), Fig. 5 and Table 4.
@@ -27,37 +28,43 @@ from coldness.report.figures import ASPECT, Array, Columns, Curve, Theme
 
 BINS = 60
 OUTERMOST = 0.005
-"""Share of every set on either side that the outermost bins may hold."""
+"""Fraction of every set that the outermost bin on either side may hold."""
 
 HEIGHT = 0.85
-"""Of the highest bin, rows being 1 apart."""
+"""Height of the highest bin, where rows are 1 apart."""
 
 LETTERS = 22
-"""Of a name at most."""
+"""Most letters of a name."""
 
 WIDTH = 4.4
 COLOURED = 6
-"""Colours of runs before the grey, which is that of data."""
+"""Colours before the grey, which is that of data."""
 
 PROBABILITIES = (0, 0.2, 0.4, 0.6, 0.8, 1)
+
+SPREAD = (
+    "Values are relative to the median of data, in spreads: half the range of the middle 68% of "
+    "data. Far from the data the axis is logarithmic."
+)
 
 
 @dataclass(frozen=True)
 class Score:
-    """How one score is called: in arrays, in figures, and for people.
+    """What one score is called: in arrays, in metrics, and on the page.
 
-    Arrays are KEY_data and KEY_ood_NAME, figures auroc_FIGURE_NAME. But for U, higher is data.
+    Arrays are KEY_data and KEY_ood_NAME, metrics auroc_METRIC_NAME. For all scores but U, higher
+    means more like data.
     """
 
     key: str
-    figure: str
+    metric: str
     title: str
     caption: str
     axis: str
     by_spread: bool = True
 
     def sets(self, arrays: Mapping[str, Array]) -> list[str]:
-        """Names of those that can be drawn."""
+        """Names of the sets that can be drawn."""
         start = f"{self.key}_ood_"
         if not np.isfinite(arrays.get(f"{self.key}_data", np.nan)).any():
             return []
@@ -72,15 +79,15 @@ SCORES = (
     Score(
         "u",
         "logp",
-        "Potential U of other sets",
-        "A set that the model knows from data lies to the right of it.",
-        "U, in spreads of the data",
+        "Potential U of out-of-distribution sets",
+        "A set that the model tells from data lies to the right of it.",
+        "U, relative to data (spreads)",
     ),
     Score(
         "maxp",
         "maxp",
         "Largest class probability",
-        "A set that the model knows from data lies to the left of it.",
+        "A set that the model tells from data lies to the left of it.",
         "largest class probability",
         by_spread=False,
     ),
@@ -88,31 +95,32 @@ SCORES = (
         "grad",
         "grad",
         "Gradient norm",
-        "Minus the norm of the gradient of log p. A set that the model knows from data lies to the "
+        "Negative norm of the gradient of log p. A set that the model tells from data lies to the "
         "left of it.",
-        "\u2212|gradient|, in spreads of the data",
+        "\u2212|gradient|, relative to data (spreads)",
     ),
     Score(
         "typical",
         "typical",
         "Typicality",
-        "Minus the distance of U from its mean over training examples: what is far likelier than "
-        "data is not data either. A set that the model knows from data lies to the left of it.",
-        "\u2212|U \u2212 mean|, in spreads of the data",
+        "Negative distance of U from its mean over training examples: an example that is much more "
+        "likely than data is not typical of it either. A set that the model tells from data lies "
+        "to the left of it.",
+        "\u2212|U \u2212 mean|, relative to data (spreads)",
     ),
 )
 
 
 def curves(arrays: Mapping[str, Array], metrics: Mapping[str, float]) -> list[Curve]:
-    """A picture for each score that there are sets of, as high as these need."""
+    """A picture for each score that was measured, as high as its number of sets needs."""
     drawn = []
     for score in SCORES:
         if sets := score.sets(arrays):
             caption = (
-                "Histograms of sets that are not data, over that of data in grey; at the right "
-                f"the AUROC. {score.caption}"
+                "Histograms of out-of-distribution sets, each over that of data in grey, with the "
+                f"AUROC at the right (0.5 is chance, 1 is best). {score.caption}"
             )
-            caption += " Far from the data the axis is logarithmic." if score.by_spread else ""
+            caption += f" {SPREAD}" if score.by_spread else ""
             aspect = max(ASPECT, (0.75 + 0.42 * len(sets)) / WIDTH)
             drawn.append(Curve(score.title, caption, _draw(score, sets, metrics), WIDTH, aspect))
     return drawn
@@ -121,7 +129,7 @@ def curves(arrays: Mapping[str, Array], metrics: Mapping[str, float]) -> list[Cu
 def draw_hardest(
     arrays: Mapping[str, Array], metrics: Mapping[str, float], most: int
 ) -> figures.Draw:
-    """Draws potentials of at most so many sets, those that the model does worst on."""
+    """Draws potentials of at most `most` sets, those of the lowest AUROC."""
     score = SCORES[0]
     sets = sorted(score.sets(arrays), key=lambda s: metrics.get(f"auroc_logp_{s}", np.inf))
     return _draw(score, sets[:most], metrics, small=True)
@@ -151,7 +159,7 @@ def _draw(
                     linewidth=0,
                 )
             axes.stairs(row + found, edges, baseline=row, color=colour, linewidth=1.1)
-            auroc = metrics.get(f"auroc_{score.figure}_{name}")
+            auroc = metrics.get(f"auroc_{score.metric}_{name}")
             if auroc is not None:
                 axes.annotate(
                     f"{auroc:.{2 if small else 3}f}",
@@ -183,7 +191,7 @@ def _short(name: str, letters: int) -> str:
 def _axis(
     score: Score, sets: list[str], arrays: Columns
 ) -> tuple[Callable[[Array], Array], tuple[float, float]]:
-    """What takes scores to places on the axis, and its ends."""
+    """The map from scores to places on the axis, and the ends of the axis."""
     if not score.by_spread:
         return lambda values: values, (0.0, 1.0)
     data = arrays[f"{score.key}_data"]
@@ -200,7 +208,7 @@ def _axis(
 
 
 def _ticks(ends: tuple[float, float], apart: float) -> tuple[list[float], list[str]]:
-    """At 0 and powers of ten on both sides, at least this share of the axis from each other."""
+    """At 0 and powers of ten on both sides, at least this fraction of the axis apart."""
     low, high = ends
     found = {0.0: 0.0}
     for value in (sign * 10.0**k for k in range(12) for sign in (1, -1)):
@@ -213,7 +221,7 @@ def _ticks(ends: tuple[float, float], apart: float) -> tuple[list[float], list[s
 
 
 def _heights(placed: Array, edges: Array) -> Array:
-    """Counts in every bin, the highest being HEIGHT; what lies beyond is in the outermost bins."""
+    """Counts in every bin, the highest scaled to HEIGHT; values beyond count in the outermost."""
     inside = np.clip(placed[~np.isnan(placed)], edges[0], edges[-1])
     counts = np.histogram(inside, edges)[0].astype(np.float64)
     return HEIGHT * counts / max(float(counts.max(initial=0)), 1.0)

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from coldness.evaluation.bank_checks import banks_of
 from coldness.evaluation.ood import read_sets
@@ -24,14 +23,15 @@ from coldness.metrics import STUDIED
 from coldness.progress import OnBlock, Stage
 from coldness.runs.events import read_lines
 from coldness.runs.folder import FolderError, RunFolder
+from coldness.runs.reader import read_row
 from coldness.schedules import name_or_value
+from coldness.studies.claims import Record
 from coldness.studies.study import Cell
 from coldness.trainer import Outcome, carry_out
 from coldness.training.recipe import Recipe
 from coldness.training.settings import Settings
 from coldness.trust.judgement import judge
 
-Row = dict[str, Any]
 Progress = Callable[[float, str], None]
 
 QUICK = 10
@@ -53,7 +53,7 @@ def command(cell: Cell) -> str:
     return shlex.join(["coldness", "train", cell.recipe, *cell.words])
 
 
-def finished_row(cell: Cell, folder: Path) -> Row | None:
+def finished_row(cell: Cell, folder: Path) -> Record | None:
     """Of a finished run; None where it is not finished.
 
     Raises:
@@ -65,15 +65,14 @@ def finished_row(cell: Cell, folder: Path) -> Row | None:
         return None
     if run.command() != command(cell):
         raise FolderError(f"{run.path} holds a run with other settings; choose another --out")
-    path = run.path / "row.json"
-    return json.loads(path.read_text()) if path.is_file() else None
+    return read_row(run.path)
 
 
 def run_cell(
     cell: Cell,
     folder: Path,
     on_progress: Progress = lambda share, metrics: None,
-) -> Row:
+) -> Record:
     """Trains and judges one run in folder/NAME, from its last checkpoint on; gives its row.
 
     Args:
@@ -113,10 +112,10 @@ def run_cell(
     return row
 
 
-def _row(cell: Cell, run: RunFolder, outcome: Outcome, on_progress: Progress) -> Row:
+def _row(cell: Cell, run: RunFolder, outcome: Outcome, on_progress: Progress) -> Record:
     """What the run came to."""
     s, diverged = outcome.settings, outcome.diverged
-    row: Row = {"block": cell.block, "recipe": cell.recipe, **_settings_of(s)}
+    row: Record = {"block": cell.block, "recipe": cell.recipe, **_settings_of(s)}
     row |= {**cell.levels, "seed": cell.seed, **dict.fromkeys(STUDIED)}
     row |= {"seconds": 0.0, "seconds_per_iteration": None, "run": cell.name}
     row |= {"diverged_at": None if diverged is None else diverged.iteration, **_guard_of(run)}
@@ -144,7 +143,7 @@ def _row(cell: Cell, run: RunFolder, outcome: Outcome, on_progress: Progress) ->
     return row
 
 
-def _guard_of(run: RunFolder) -> Row:
+def _guard_of(run: RunFolder) -> Record:
     """The guard's first alarm, and what it did."""
     events = read_lines(run.events)
     seen = [e["iteration"] for e in events if e["event"] in ("warning", "alarm", "stopped")]
@@ -156,7 +155,7 @@ def _guard_of(run: RunFolder) -> Row:
     }
 
 
-def _settings_of(settings: Settings) -> Row:
+def _settings_of(settings: Settings) -> Record:
     """What tables are read by."""
     beta, source = settings.contrast.beta, settings.sources[0]
     return {

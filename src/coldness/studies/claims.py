@@ -32,7 +32,9 @@ from scipy.stats import f_oneway
 
 from coldness.metrics import find
 
-Row = Mapping[str, Any]
+Record = dict[str, Any]
+"""One run in the table of a study: block, levels, seed and metrics."""
+
 Verdict = tuple[bool | None, str]
 
 SIGNIFICANT = 0.05
@@ -49,7 +51,7 @@ class Outcome:
 
 def judge_claims(
     claims: Sequence[Mapping[str, Any]],
-    rows: Sequence[Row],
+    rows: Sequence[Record],
     places: Sequence[Mapping[str, Any]],
     axes: Sequence[str],
 ) -> list[Outcome]:
@@ -85,7 +87,7 @@ def is_meant(place: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
 # Means over seeds.
 
 
-def mean(rows: Sequence[Row], column: str) -> float | None:
+def mean(rows: Sequence[Record], column: str) -> float | None:
     """Over seeds: infinitely bad where a run or its chains diverged, None where one is missing.
 
     What ends in `_best` was reached before a run diverged, and counts as it is.
@@ -102,17 +104,17 @@ def mean(rows: Sequence[Row], column: str) -> float | None:
     return fmean(there) if there and len(there) == len(values) else None
 
 
-def _by_level(rows: Sequence[Row], along: str) -> dict[Any, list[Row]]:
-    levels: dict[Any, list[Row]] = {}
+def _by_level(rows: Sequence[Record], along: str) -> dict[Any, list[Record]]:
+    levels: dict[Any, list[Record]] = {}
     for row in rows:
         levels.setdefault(row[along], []).append(row)
     return levels
 
 
-def _settings(rows: Sequence[Row], axes: Sequence[str], along: str) -> dict[str, list[Row]]:
+def _settings(rows: Sequence[Record], axes: Sequence[str], along: str) -> dict[str, list[Record]]:
     """Rows that differ in `along` and the seed alone, by a name for what they share."""
     others = [axis for axis in axes if axis != along and len({r.get(axis) for r in rows}) > 1]
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[Record]] = {}
     for row in rows:
         name = " ".join(_level(axis, row.get(axis)) for axis in others)
         groups.setdefault(name, []).append(row)
@@ -124,7 +126,7 @@ def _level(axis: str, level: Any) -> str:
 
 
 def _everywhere(
-    rows: Sequence[Row],
+    rows: Sequence[Record],
     axes: Sequence[str],
     column: str,
     along: str,
@@ -160,7 +162,7 @@ def _named(name: str, shown: str) -> str:
 
 
 def _compared(
-    rows: Sequence[Row],
+    rows: Sequence[Record],
     axes: Sequence[str],
     column: str,
     of: str,
@@ -179,11 +181,11 @@ def _compared(
 # Checks.
 
 
-def _falls(rows: Sequence[Row], axes: Sequence[str], column: str, along: str) -> Verdict:
+def _falls(rows: Sequence[Record], axes: Sequence[str], column: str, along: str) -> Verdict:
     return _everywhere(rows, axes, column, along, lambda m: _is_falling(list(m.values())))
 
 
-def _rises(rows: Sequence[Row], axes: Sequence[str], column: str, along: str) -> Verdict:
+def _rises(rows: Sequence[Record], axes: Sequence[str], column: str, along: str) -> Verdict:
     return _everywhere(rows, axes, column, along, lambda m: _is_falling(list(m.values())[::-1]))
 
 
@@ -192,7 +194,7 @@ def _is_falling(values: Sequence[float]) -> bool:
 
 
 def _drops(
-    rows: Sequence[Row], axes: Sequence[str], column: str, along: str, factor: float
+    rows: Sequence[Record], axes: Sequence[str], column: str, along: str, factor: float
 ) -> Verdict:
     def drops(values: dict[Any, float]) -> bool:
         first, *_, last = values.values()
@@ -202,7 +204,7 @@ def _drops(
 
 
 def _lowest(
-    rows: Sequence[Row], axes: Sequence[str], column: str, along: str, level: Any
+    rows: Sequence[Record], axes: Sequence[str], column: str, along: str, level: Any
 ) -> Verdict:
     def is_lowest(values: dict[Any, float]) -> bool:
         return all(values[level] < value for other, value in values.items() if other != level)
@@ -210,7 +212,7 @@ def _lowest(
     return _everywhere(rows, axes, column, along, is_lowest)
 
 
-def _agree(rows: Sequence[Row], axes: Sequence[str], column: str, along: str) -> Verdict:
+def _agree(rows: Sequence[Record], axes: Sequence[str], column: str, along: str) -> Verdict:
     answers: list[bool | None] = []
     texts = []
     settings = _settings(rows, axes, along)
@@ -234,7 +236,7 @@ def _agree(rows: Sequence[Row], axes: Sequence[str], column: str, along: str) ->
 
 
 def _within(
-    rows: Sequence[Row], axes: Sequence[str], column: str, of: str, factor: float = 1.0
+    rows: Sequence[Record], axes: Sequence[str], column: str, of: str, factor: float = 1.0
 ) -> Verdict:
     def is_within(value: float, other: float) -> bool:
         return math.isfinite(value) and value <= factor * other
@@ -243,7 +245,7 @@ def _within(
 
 
 def _beyond(
-    rows: Sequence[Row], axes: Sequence[str], column: str, of: str, factor: float = 1.0
+    rows: Sequence[Record], axes: Sequence[str], column: str, of: str, factor: float = 1.0
 ) -> Verdict:
     def is_beyond(value: float, other: float) -> bool:
         return math.isfinite(other) and value > factor * other
@@ -251,19 +253,19 @@ def _beyond(
     return _compared(rows, axes, column, of, is_beyond)
 
 
-def _exceeds(rows: Sequence[Row], axes: Sequence[str], column: str, value: float) -> Verdict:
+def _exceeds(rows: Sequence[Record], axes: Sequence[str], column: str, value: float) -> Verdict:
     values = [mean([row], column) for row in rows]
     answers = [None if each is None else each > value for each in values]
     return _all(answers), ", ".join(map(_number, values))
 
 
-def _below(rows: Sequence[Row], axes: Sequence[str], column: str, value: float) -> Verdict:
+def _below(rows: Sequence[Record], axes: Sequence[str], column: str, value: float) -> Verdict:
     values = [mean([row], column) for row in rows]
     answers = [None if each is None else each < value for each in values]
     return _all(answers), ", ".join(map(_number, values))
 
 
-def _completes(rows: Sequence[Row], axes: Sequence[str]) -> Verdict:
+def _completes(rows: Sequence[Record], axes: Sequence[str]) -> Verdict:
     bad = [
         f"{row['run']} at {row['diverged_at']}" for row in rows if row["diverged_at"] is not None
     ]

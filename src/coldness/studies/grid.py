@@ -21,7 +21,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from coldness.studies.cell import Row, finished_row, run_cell
+from coldness.studies.cell import finished_row, run_cell
+from coldness.studies.claims import Record
 from coldness.studies.study import Cell
 from coldness.training import Interrupted
 
@@ -38,7 +39,7 @@ class Progress:
     pipe: Connection
     share: float = 0.0
     figures: str = "starting"
-    row: Row | None = None
+    row: Record | None = None
     problem: str = ""
 
 
@@ -56,7 +57,7 @@ class Grid:
 
     cells: Sequence[Cell]
     folder: Path
-    rows: dict[str, Row] = field(default_factory=dict, init=False)
+    rows: dict[str, Record] = field(default_factory=dict, init=False)
     problems: dict[str, str] = field(default_factory=dict, init=False)
     running: list[Progress] = field(default_factory=list, init=False)
 
@@ -66,7 +67,7 @@ class Grid:
             if row is not None:
                 self.rows[cell.name] = row
 
-    def table(self) -> list[Row]:
+    def table(self) -> list[Record]:
         """Rows of finished runs, in the order of the grid."""
         return [self.rows[cell.name] for cell in self.cells if cell.name in self.rows]
 

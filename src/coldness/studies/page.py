@@ -1,8 +1,8 @@
-"""The report of a study: what a paper says, and what came out of the runs here.
+"""The report of a study: claims of a paper, and results of the runs here.
 
 Claims first, then for every block the paper's figure laid out again with its curves, means over
-seeds, figures that need no run, and the command. Like the report of runs, the page is
-self-contained, has no script, and escapes whatever comes from files.
+seeds, checks that need no training run, and the command. Like the report of runs, the page is
+self-contained, has no script, and escapes all text from files.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 from coldness.files import BadFile, write_atomically
 from coldness.metrics import STUDY_PAGE, metric
 from coldness.report import figures
+from coldness.report.densities import Panel
 from coldness.report.figures import Array
+from coldness.report.images import Tiles
 from coldness.report.page import environment
-from coldness.report.panels import Panel
-from coldness.report.tiles import Tiles
 from coldness.studies import study_curves
-from coldness.studies.claims import Outcome, Row
+from coldness.studies.claims import Outcome, Record
 from coldness.studies.plates import (
     Place,
     Plate,
@@ -34,10 +34,11 @@ from coldness.studies.plates import (
     strip_levels,
 )
 from coldness.studies.study import Block, Study
-from coldness.trust.verdict import number
+from coldness.trust.answers import number
 
 TILE_POINTS = 160
-"""A side of a tile at most: it is shown at 100 to 150 pixels."""
+"""Most pixels along a side of a tile: it is shown at 100 to 150 pixels."""
+
 
 BADGES = {
     True: ("yes", "holds"),
@@ -48,13 +49,13 @@ BADGES = {
 
 def write_study_report(
     study: Study,
-    rows: Sequence[Row],
+    rows: Sequence[Record],
     outcomes: Sequence[Outcome],
     numbers: Sequence[Mapping[str, Any]],
     runs: Path,
     out: Path,
     command: str,
-    compared: Sequence[Row] = (),
+    compared: Sequence[Record] = (),
 ) -> Path:
     """Writes the report on a study, finished or not, to the file `out`.
 
@@ -62,11 +63,11 @@ def write_study_report(
         study: what was to be run.
         rows: of finished runs.
         outcomes: of the study's claims.
-        numbers: figures that need no run: claim, equation, expected, measured, holds.
+        numbers: checks that need no run: claim, equation, expected, measured, holds.
         runs: the folder of run folders.
         out: file to write.
         command: that made it.
-        compared: rows of a table that shows every run, where the study has one.
+        compared: a table of every run, where the study has one.
 
     Raises:
         BadFile: an evaluation is broken, or `out` is a folder.
@@ -92,8 +93,8 @@ def write_study_report(
     return out
 
 
-def summarise(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> str:
-    """How many claims hold, and of how many runs that is."""
+def summarise(rows: Sequence[Record], outcomes: Sequence[Outcome]) -> str:
+    """How many claims hold, and on how many runs."""
     counts = Counter(outcome.holds for outcome in outcomes)
     parts = []
     if outcomes:
@@ -110,7 +111,7 @@ def summarise(rows: Sequence[Row], outcomes: Sequence[Outcome]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A figure or a text of a table."""
+    """A number or a text of a table."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, int | float):
@@ -122,7 +123,7 @@ def _many(count: int, name: str) -> str:
     return f"{count} {name}" if count == 1 else f"{count} {name}s"
 
 
-def _block(block: Block, rows: Sequence[Row], runs: Path) -> dict[str, Any]:
+def _block(block: Block, rows: Sequence[Record], runs: Path) -> dict[str, Any]:
     plate = lay_out(block, rows, runs)
     of_block = at(rows, {"block": block.name})
     columns = [name for name in STUDY_PAGE if any(row.get(name) is not None for row in of_block)]
@@ -138,7 +139,7 @@ def _block(block: Block, rows: Sequence[Row], runs: Path) -> dict[str, Any]:
     }
 
 
-def _curves(block: Block, rows: Sequence[Row]) -> list[tuple[str, str, str, str]]:
+def _curves(block: Block, rows: Sequence[Record]) -> list[tuple[str, str, str, str]]:
     """Title, caption, light and dark picture of each."""
     if not study_curves.is_drawn(block) or not at(rows, {"block": block.name}):
         return []
@@ -192,8 +193,8 @@ def _thin(values: Array) -> Array:
 # Means over seeds.
 
 
-def _table(block: Block, rows: Sequence[Row], columns: Sequence[str]) -> list[dict[str, Any]]:
-    """One line for each combination of levels."""
+def _table(block: Block, rows: Sequence[Record], columns: Sequence[str]) -> list[dict[str, Any]]:
+    """One line per combination of levels."""
     lines = []
     for others in strip_levels(block):
         for column in column_levels(block):
@@ -202,7 +203,7 @@ def _table(block: Block, rows: Sequence[Row], columns: Sequence[str]) -> list[di
             lines.append(
                 {
                     "levels": [levels[axis] for axis in block.axes],
-                    "metrics": [_cell(chosen, name) for name in columns],
+                    "means": [_cell(chosen, name) for name in columns],
                     "seeds": len(chosen),
                     "diverged": sum(row["diverged_at"] is not None for row in chosen),
                 }
@@ -210,8 +211,8 @@ def _table(block: Block, rows: Sequence[Row], columns: Sequence[str]) -> list[di
     return lines
 
 
-def _cell(rows: Sequence[Row], name: str) -> tuple[str, list[str]]:
-    """A mean, and what stands below it: the spread over seeds, and the bracket of KL."""
+def _cell(rows: Sequence[Record], name: str) -> tuple[str, list[str]]:
+    """A mean, and the lines below it: the range over seeds, and the bounds of KL."""
     mean, spread = _mean([row.get(name) for row in rows])
     brackets = [ends for row in rows if name == "kl" and (ends := bracket(row))]
     between = ""
@@ -222,7 +223,7 @@ def _cell(rows: Sequence[Row], name: str) -> tuple[str, list[str]]:
 
 
 def _mean(values: Sequence[float | None]) -> tuple[str, str]:
-    """The mean where every run has the figure, and the smallest and largest where they differ."""
+    """The mean where every run has the metric, and the smallest and largest where they differ."""
     there = [value for value in values if value is not None]
     if not there:
         return "", ""

@@ -11,9 +11,9 @@ from matplotlib.patches import Rectangle
 
 from coldness.files import BadFile, write_atomically
 from coldness.report import figures
-from coldness.report.panels import Panel
-from coldness.report.tiles import Tiles
-from coldness.studies.claims import Row
+from coldness.report.densities import Panel
+from coldness.report.images import Tiles
+from coldness.studies.claims import Record
 from coldness.studies.plates import Plate, Strip, lay_out
 from coldness.studies.study import Study
 
@@ -25,7 +25,7 @@ TILE, ONLY_TILE, GAP, PAIR_GAP = 1.0, 1.35, 0.03, 0.12
 LEFT, HEAD, FOOT, BRACKET, EDGE = 0.3, 0.3, 0.5, 0.17, 0.1
 
 
-def figure_png(study: Study, rows: Sequence[Row], runs: Path, block: str, out: Path) -> Path:
+def figure_png(study: Study, rows: Sequence[Record], runs: Path, block: str, out: Path) -> Path:
     """Writes the plate of one block of a study to the PNG file `out`.
 
     Raises:
@@ -34,7 +34,7 @@ def figure_png(study: Study, rows: Sequence[Row], runs: Path, block: str, out: P
     (chosen,) = [b for b in study.blocks if b.name == block]
     plate = lay_out(chosen, rows, runs)
     if plate is None:
-        raise BadFile(f"{runs} holds no run of {block} to show in the plane")
+        raise BadFile(f"{runs} holds no run of {block} with pictures to show")
     figure = _Canvas(plate).draw()
     write_atomically(out, lambda file: figure.savefig(file, format="png", dpi=DPI))
     return out
@@ -45,7 +45,7 @@ class _Canvas:
 
     def __init__(self, plate: Plate) -> None:
         self.plate = plate
-        # A single column a run leaves more room, and needs it for the text below.
+        # A single column per run leaves more room, and needs it for the text below.
         self.tile = TILE if len(plate.heads) > 1 else ONLY_TILE
         self.pair = len(plate.heads) * (self.tile + GAP) - GAP
         self.tall = len(plate.rows) * (self.tile + GAP) - GAP
@@ -91,7 +91,7 @@ class _Canvas:
             if place.why:
                 self._hatch(left, top, place.why)
             self._text(middle, below + 0.14, place.setting)
-            self._text(middle, below + 0.31, place.kl and f"KL {place.kl}", color=SOFT)
+            self._text(middle, below + 0.31, place.kl and f"KL {place.kl} nats", color=SOFT)
             self._text(middle, below + 0.31 + BRACKET, place.bracket, color=SOFT)
 
     def _tile(

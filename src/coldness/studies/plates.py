@@ -1,8 +1,8 @@
 """Plates of a study: the figure of a paper, laid out again from the runs of a block.
 
-Columns are the truth and, for every level of one axis, the model's density p beside that of its
-short-run samples. Rows are density and log density, once for every combination of the other axes'
-levels: a strip. Where a run diverged or is missing, its place says so.
+Columns are the true density and, for every level of one axis, the model's density p beside that of
+its short-run samples. Rows are density and log density, once for every combination of the other
+axes' levels: a strip. Where a run diverged or is missing, its place says so.
 
 In more than two dimensions, where densities are known on a slice, a level has one column, and there
 are twice as many rows: samples in the first two dimensions, and below them the model on the slice.
@@ -16,20 +16,19 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from coldness.files import BadFile
-from coldness.report.panels import Densities, Ends, Panel, read_densities
-from coldness.report.run import BROKEN
-from coldness.report.tiles import Tiles
-from coldness.studies import image_plates
-from coldness.studies.claims import Row
+from coldness.report.densities import Densities, Ends, Panel
+from coldness.report.figures import Array
+from coldness.report.images import Tiles, side_of, square
+from coldness.runs.reader import is_evaluated, read_evaluation
+from coldness.studies.claims import Record
 from coldness.studies.study import Block
-from coldness.trust.verdict import number
+from coldness.trust.answers import number
 
 COLUMN_AXIS = "beta"
 """Runs along the columns where a block varies it; else the last that it varies does."""
@@ -38,6 +37,12 @@ MODEL, SAMPLES, SLICE = "p", "short-run samples", "slice"
 
 SCALES = ("density", "log density")
 
+IMAGE_ROWS = {"x_short": "short-run", "x_long": "long-run"}
+"""Of a plate of images: labels by array."""
+
+TILES = 4
+"""Most images along a side of a tile."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -45,10 +50,10 @@ class Place:
 
     Args:
         setting: its level of the column axis, as text.
-        kl: of its model, as text; empty where it was not measured.
+        kl: of its model, in nats, as text; empty where it was not measured.
         panels: by the plate's kinds; empty where there is nothing to show.
-        why: there is nothing to show.
-        bracket: of its KL where this is an estimate, as text.
+        why: the reason that there is nothing to show.
+        bracket: bounds of its KL where this is an estimate, as text.
     """
 
     setting: str
@@ -90,8 +95,8 @@ class PlateRow:
 class Plate:
     """The figure of a block; `rows` are those of each strip, `box` is that of the data.
 
-    `truth` is what the first column shows: the truth, or data where its law is not known. `heads`
-    are above the columns of a run. `by_kernels` is how densities of samples are estimated.
+    `truth` is what the first column shows: the truth, or data where its density is not known.
+    `heads` are above the columns of a run. `by_kernels` is how densities of samples are estimated.
     """
 
     seed: int
@@ -102,10 +107,7 @@ class Plate:
     heads: tuple[str, ...]
     rows: tuple[PlateRow, ...]
     strips: tuple[Strip, ...]
-
-    @property
-    def of_images(self) -> bool:
-        return any(row.of in image_plates.ROWS for row in self.rows)
+    is_images: bool
 
     @property
     def sliced(self) -> bool:
@@ -132,8 +134,8 @@ def column_levels(block: Block) -> list[dict[str, Any]]:
     return [{}] if axis is None else [{axis: level} for level in block.axes[axis]]
 
 
-def at(rows: Sequence[Row], levels: Mapping[str, Any]) -> list[Row]:
-    """Rows at the levels named."""
+def at(rows: Sequence[Record], levels: Mapping[str, Any]) -> list[Record]:
+    """Records of runs at the levels named."""
     return [row for row in rows if all(row.get(k) == level for k, level in levels.items())]
 
 
@@ -142,7 +144,7 @@ def words(levels: Mapping[str, Any]) -> str:
     return ", ".join(f"{axis} = {level}" for axis, level in levels.items())
 
 
-def lay_out(block: Block, rows: Sequence[Row], runs: Path) -> Plate | None:
+def lay_out(block: Block, rows: Sequence[Record], runs: Path) -> Plate | None:
     """The plate of a block for the smallest seed there is.
 
     Args:
@@ -151,7 +153,7 @@ def lay_out(block: Block, rows: Sequence[Row], runs: Path) -> Plate | None:
         runs: the folder of run folders.
 
     Returns:
-        None where no run has anything to show in the plane, nor images.
+        None where no run has densities in the plane or images to show.
 
     Raises:
         BadFile: an evaluation is broken.
@@ -161,9 +163,9 @@ def lay_out(block: Block, rows: Sequence[Row], runs: Path) -> Plate | None:
     rows = at(rows, {"seed": seed})
     read = {row["run"]: _read(runs / str(row["run"])) for row in rows}
     there = [densities for densities in read.values() if densities is not None]
-    if not there or (there[0].dimension < 2 and not there[0].of_images):
+    if not there or there[0].evaluation.is_line:
         return None
-    first = there[0]
+    first, is_images = there[0], there[0].evaluation.is_images
     heads, truth, rows_of_plate = _layout(there)
     if not rows_of_plate:
         return None
@@ -172,19 +174,21 @@ def lay_out(block: Block, rows: Sequence[Row], runs: Path) -> Plate | None:
         seed,
         first.box,
         first.dimension,
-        not first.of_images and all(densities.by_kernels for densities in there),
+        not is_images and all(densities.by_kernels for densities in there),
         truth,
         heads,
         rows_of_plate,
         tuple(strips),
+        is_images,
     )
 
 
 def _layout(there: Sequence[Densities]) -> tuple[tuple[str, ...], str, tuple[PlateRow, ...]]:
     """Heads of a run's columns, that of the first column, and rows."""
-    if there[0].of_images:
-        of_images = image_plates.rows_of(densities.arrays for densities in there)
-        rows = [PlateRow(label, (key,), "image") for key, label in of_images.items()]
+    if there[0].evaluation.is_images:
+        found = {key for densities in there for key in densities.arrays}
+        labels = {key: label for key, label in IMAGE_ROWS.items() if key in found}
+        rows = [PlateRow(label, (key,), "image") for key, label in labels.items()]
         return ("samples",), "data", tuple(rows)
     if any(densities.has_slices for densities in there):
         labels = {SAMPLES: "samples", SLICE: "slice"}
@@ -201,22 +205,13 @@ def _layout(there: Sequence[Densities]) -> tuple[tuple[str, ...], str, tuple[Pla
 
 
 def _read(folder: Path) -> Densities | None:
-    path = folder / "evaluation.npz"
-    if not path.is_file():
-        return None
-    try:
-        return read_densities(path)
-    except BROKEN as error:
-        raise BadFile(
-            f"{path} is truncated or not of coldness; write it anew with `coldness evaluate "
-            f"{folder}`"
-        ) from error
+    return Densities(read_evaluation(folder)) if is_evaluated(folder) else None
 
 
 def _strip(
     block: Block,
     levels: Mapping[str, Any],
-    rows: Sequence[Row],
+    rows: Sequence[Record],
     read: Mapping[str, Densities | None],
     rows_of_plate: Sequence[PlateRow],
 ) -> Strip:
@@ -225,8 +220,8 @@ def _strip(
     wanted = list(dict.fromkeys(row.of for row in rows_of_plate))
     truth: dict[str, Panel | Tiles] = {}
     ends: dict[str, Ends] = {}
-    if there and there[0].of_images:
-        truth |= image_plates.data_tiles(there[0].arrays["x_data"], wanted)
+    if there and there[0].evaluation.is_images:
+        truth |= _data_tiles(there[0].arrays["x_data"], wanted)
         wanted = []
     for of in wanted:
         first = next((x for x in there if of != SLICE or x.has_slices), None)
@@ -238,7 +233,7 @@ def _strip(
 
 
 def _place(
-    levels: Mapping[str, Any], rows: Sequence[Row], read: Mapping[str, Densities | None]
+    levels: Mapping[str, Any], rows: Sequence[Record], read: Mapping[str, Densities | None]
 ) -> Place:
     setting = words(levels)
     if not rows:
@@ -246,11 +241,11 @@ def _place(
     row, densities = rows[0], read[rows[0]["run"]]
     kl = "" if row.get("kl") is None else number(row["kl"])
     if row["diverged_at"] is not None:
-        return Place(setting, kl, {}, f"diverged at {row['diverged_at']}")
+        return Place(setting, kl, {}, f"diverged at iteration {row['diverged_at']:,}")
     if densities is None:
-        return Place(setting, kl, {}, "no evaluation")
-    if densities.of_images:
-        return Place(setting, kl, {**image_plates.sample_tiles(densities.arrays)})
+        return Place(setting, kl, {}, "not evaluated")
+    if densities.evaluation.is_images:
+        return Place(setting, kl, {**_sample_tiles(densities.arrays)})
     panels: dict[str, Panel | Tiles] = {SAMPLES: densities.short}
     if densities.model is not None:
         panels[MODEL] = densities.model
@@ -260,8 +255,24 @@ def _place(
     return Place(setting, kl, panels, bracket=" to ".join(map(number, ends)))
 
 
-def bracket(row: Row) -> tuple[float, float] | tuple[()]:
-    """Of a run's KL; nothing where there is none, or where KL is an integral on a grid."""
+def _data_tiles(x_data: Array, rows: Iterable[str]) -> dict[str, Tiles]:
+    """Examples of data beside every row of images: other ones in each, where there are enough."""
+    count = side_of(x_data, TILES) ** 2
+    starts = [k * count if len(x_data) >= (k + 1) * count else 0 for k in range(len(IMAGE_ROWS))]
+    return {
+        key: square("data", x_data[start:], TILES) for key, start in zip(rows, starts, strict=False)
+    }
+
+
+def _sample_tiles(arrays: Mapping[str, Array]) -> dict[str, Tiles]:
+    """Samples of one run, by row."""
+    return {
+        key: square(label, arrays[key], TILES) for key, label in IMAGE_ROWS.items() if key in arrays
+    }
+
+
+def bracket(row: Record) -> tuple[float, float] | tuple[()]:
+    """Bounds of a run's KL; none where it has none, or where KL is an integral on a grid."""
     low, high = row.get("kl_low"), row.get("kl_high")
     if row.get("tv") is not None or low is None or high is None:
         return ()

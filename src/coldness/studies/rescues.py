@@ -15,22 +15,28 @@ guard only warns) and `rollback`. From their series:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from coldness.diagnostics.onset import onset
-from coldness.runs.log import read_metrics
+from coldness.runs.reader import read_columns
+from coldness.studies.claims import Record
 from coldness.studies.number import Number, number
 
-Row = dict[str, Any]
-
-SHOWN = (
-    "failure", "guard", "diverged_at", "detected_at", "recovered", "kl", "baseline_kl", "actions",
-)  # fmt: skip
-"""Columns that a report shows of every run."""
+SHOWN = {
+    "block": "Block",
+    "failure": "Failure",
+    "guard": "Guard",
+    "diverged_at": "Diverged at iteration",
+    "detected_at": "First alarm at iteration",
+    "recovered": "Recovered",
+    "kl": "KL(data || model), nats",
+    "baseline_kl": "KL of the healthy run, nats",
+    "actions": "Actions of the guard",
+}
+"""Columns that a report shows of every run, with their headings."""
 
 TOLERANCE = 1.2
 DELAY = 50
@@ -40,7 +46,7 @@ RECOVERED = 7 / 8
 """Share of the failures that must be recovered from."""
 
 
-def guard_rows(rows: Sequence[Mapping[str, Any]], runs: Path) -> list[Row]:
+def guard_rows(rows: Sequence[Record], runs: Path) -> list[Record]:
     """The rows of the grid with the columns above."""
     result = []
     for row in rows:
@@ -60,7 +66,7 @@ def guard_rows(rows: Sequence[Mapping[str, Any]], runs: Path) -> list[Row]:
 
 
 def guard_numbers(
-    rows: Sequence[Mapping[str, Any]], runs: Path, quick: bool, stage: Callable[[str], None]
+    rows: Sequence[Record], runs: Path, quick: bool, stage: Callable[[str], None]
 ) -> list[Number]:
     """What the rows come to."""
     stage("failures")
@@ -99,9 +105,7 @@ def guard_numbers(
     return numbers
 
 
-def _beside(
-    rows: Sequence[Mapping[str, Any]], row: Mapping[str, Any], level: str
-) -> Mapping[str, Any] | None:
+def _beside(rows: Sequence[Record], row: Record, level: str) -> Record | None:
     """The run of the same block and seed with another guard."""
     same = (
         r
@@ -111,14 +115,14 @@ def _beside(
     return next(same, None)
 
 
-def _is_recovered(row: Row, ended: bool) -> bool:
+def _is_recovered(row: Record, ended: bool) -> bool:
     kl, baseline = row["kl"], row["baseline_kl"]
     return bool(ended and kl is not None and baseline is not None and kl <= TOLERANCE * baseline)
 
 
 def _onset(run: Path, healthy: Path) -> int | None:
     """The first of the onsets of gap, gradient and GradScale."""
-    bad, good = (read_metrics(folder / "metrics.csv") for folder in (run, healthy))
+    bad, good = (read_columns(folder) for folder in (run, healthy))
     found = [
         onset(np.abs(bad["d"]), np.abs(good["d"])),
         onset(bad["parameter_gradient"], good["parameter_gradient"]),
@@ -127,7 +131,7 @@ def _onset(run: Path, healthy: Path) -> int | None:
     return min((t for t in found if t is not None), default=None)
 
 
-def _delay(row: Mapping[str, Any]) -> float:
+def _delay(row: Record) -> float:
     if row["detected_at"] is None or row["diverged_at"] is None:
         return np.nan
     return float(row["detected_at"] - row["diverged_at"])
@@ -135,8 +139,8 @@ def _delay(row: Mapping[str, Any]) -> float:
 
 def _count(
     claim: str,
-    good: Sequence[Mapping[str, Any]],
-    rows: Sequence[Mapping[str, Any]],
+    good: Sequence[Record],
+    rows: Sequence[Record],
     expected: str,
     share: float,
 ) -> Number:
@@ -145,5 +149,5 @@ def _count(
     return number(claim, "", expected, measured, len(good) >= share * len(rows))
 
 
-def _names(rows: Sequence[Mapping[str, Any]], before: str) -> str:
+def _names(rows: Sequence[Record], before: str) -> str:
     return before + ", ".join(dict.fromkeys(str(row["block"]) for row in rows)) if rows else ""

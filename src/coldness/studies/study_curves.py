@@ -1,6 +1,6 @@
-"""Curves of a study: figures of a block's runs against the axis along its columns.
+"""Curves of a study: metrics of a block's runs against the axis along its columns.
 
-A line for every combination of the other axes' levels: means over seeds, with single seeds as dots.
+One line per combination of the other axes' levels: means over seeds, with single seeds as dots.
 """
 
 from __future__ import annotations
@@ -12,49 +12,55 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
-from coldness.report.figures import Array, Columns, Curve, Theme
-from coldness.studies.claims import Row
+from coldness.report.figures import Array, Columns, Curve, Theme, log_ticks
+from coldness.studies.claims import Record
 from coldness.studies.plates import at, column_axis, column_levels, strip_levels, words
 from coldness.studies.study import Block
 
 LOG_SPREAD = 50.0
-"""Levels whose largest is so many times the smallest stand on a logarithmic axis."""
+"""The axis is logarithmic where the largest level is more than this many times the smallest."""
 
 DIVERGED = "diverged_at"
 
 SHOWN = {
     "kl": (
-        "KL(data || model), nats",
-        "How wrong the density is. Lines: means over seeds; dots: single seeds; crosses at the "
+        "KL(data || model)",
+        "Error of the model's density. Lines: means over seeds; dots: single seeds; crosses at the "
         "top: runs that diverged.",
+        "KL, nats",
         None,
     ),
     "energy_distance_short": (
         "Energy distance of short-run samples",
-        "How wrong the samples are. Dashed: two samples of the data itself, below which "
-        "nothing can be told apart.",
+        "Error of the samples. Dashed: distance between two samples of the data; smaller distances "
+        "cannot be told apart.",
+        "energy distance",
         "energy_distance_floor",
     ),
     "accuracy": (
         "Accuracy",
-        "Of the classifier on held-out images. Crosses at the top: runs that diverged.",
+        "Accuracy of the classifier on held-out images. Crosses at the top: runs that diverged.",
+        "accuracy",
         None,
     ),
     "kid_effnet_short": (
         "Kernel distance of short-run samples",
-        "To data, in features of EfficientNet-Lite0. Dashed: training against test images.",
+        "Kernel distance between samples and data, on features of EfficientNet-Lite0. Dashed: "
+        "training images against test images.",
+        "kernel distance",
         "kid_effnet_floor",
     ),
     "kid_effnet_long": (
         "Kernel distance of long-run samples",
         "The same after long chains.",
+        "kernel distance",
         "kid_effnet_floor",
     ),
 }
-"""Figures of rows: title, caption and floor."""
+"""Metrics that are drawn: title, caption, label of the axis, and the metric that is its floor."""
 
-SHARES = ("accuracy",)
-"""On a linear axis; other figures that are positive are on a logarithmic one."""
+FRACTIONS = ("accuracy",)
+"""On a linear axis; other metrics that are positive are on a logarithmic one."""
 
 
 def is_drawn(block: Block) -> bool:
@@ -71,26 +77,26 @@ def legend(block: Block) -> list[str]:
 
 
 def curves(block: Block, lines: Sequence[Columns]) -> list[Curve]:
-    """Those that any run has a figure for; where none has, the first two, with what diverged."""
+    """Those that any run has a value of; where none has, the first two, with runs that diverged."""
     axis = str(column_axis(block))
     levels = [column[axis] for column in column_levels(block)]
     there = [
         name for name in SHOWN if any(np.isfinite(line[name]).any() for line in lines)
     ] or list(SHOWN)[:2]
     return [
-        Curve(title, caption, _draw(axis, levels, name, floor, name in SHARES))
-        for name, (title, caption, floor) in SHOWN.items()
+        Curve(title, caption, _draw(axis, levels, name, label, floor))
+        for name, (title, caption, label, floor) in SHOWN.items()
         if name in there
     ]
 
 
-def lines(block: Block, rows: Sequence[Row]) -> list[Columns]:
-    """What `curves` draw: the columns of a block's rows, one set for each line."""
+def lines(block: Block, rows: Sequence[Record]) -> list[Columns]:
+    """What `curves` draw: columns of a block's table, one set per line."""
     rows = at(rows, {"block": block.name})
     return [_columns(at(rows, levels), str(column_axis(block))) for levels in strip_levels(block)]
 
 
-def _columns(rows: Sequence[Row], axis: str) -> Columns:
+def _columns(rows: Sequence[Record], axis: str) -> Columns:
     floors = [floor for *_, floor in SHOWN.values() if floor is not None]
     return {
         "level": _numbers(row[axis] for row in rows),
@@ -103,7 +109,7 @@ def _numbers(values: Any) -> Array:
 
 
 def _draw(
-    axis: str, levels: Sequence[float], name: str, floor: str | None, share: bool
+    axis: str, levels: Sequence[float], name: str, label: str, floor: str | None
 ) -> Callable[[Axes, Sequence[Columns], Theme], None]:
     def draw(axes: Axes, lines: Sequence[Columns], theme: Theme) -> None:
         for k, line in enumerate(lines):
@@ -113,7 +119,8 @@ def _draw(
             height = height[np.isfinite(height)]
             if len(height):
                 axes.axhline(float(height.mean()), color=theme.ink, linewidth=1, linestyle="--")
-        _axes(axes, axis, levels, positive=not share and _positive(lines, name))
+        _axes(axes, axis, levels, positive=name not in FRACTIONS and _positive(lines, name))
+        axes.set_ylabel(label)
 
     return draw
 
@@ -149,3 +156,4 @@ def _axes(axes: Axes, axis: str, levels: Sequence[float], positive: bool) -> Non
     axes.xaxis.set_minor_locator(NullLocator())
     if positive:
         axes.set_yscale("log")
+        log_ticks(axes)

@@ -1,0 +1,245 @@
+"""Reading a run folder: what a report, a comparison or a study needs of a run.
+
+    config.yaml      the settings, as text and as a mapping
+    metrics.csv      columns over the iterations that led to the model
+    metrics.json     metrics of the final evaluation
+    evaluation.npz   its arrays; whether examples are images is decided here, once
+    grids.npz        of images: negatives during training
+    row.json         in a study: the run's row of its table
+
+Events of the guard are read in events.py. Nothing in a file is executed. A file that is missing or
+broken raises BadFile, whose one line names the file and the command that writes it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from numpy.typing import NDArray
+
+from coldness.files import BadFile
+from coldness.runs.log import read_metrics
+
+Array = NDArray[np.float64]
+
+BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, yaml.YAMLError)
+"""What reading a file raises that is truncated or was not written by coldness."""
+
+IMAGES_READ = 100
+"""Images of every kind, except samples by class: no more are shown."""
+
+SLICES = {"slice_log_p_data", "slice_log_p_model"}
+
+IMAGES = {"x_data", "x_short", "x_long", "x_bank", "x_from_data", "x_class", "x_nearest"}
+BY_CLASS = {"x_class", "x_class_labels"}
+LENGTHS = {
+    "x_class_labels": "x_class",
+    "reliability_accuracy": "reliability_share",
+    "reliability_confidence": "reliability_share",
+    "reliability_refined_accuracy": "reliability_refined_share",
+    "reliability_refined_confidence": "reliability_refined_share",
+}
+"""Arrays (n,) of image runs, and the array that has the same length."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The arrays of an evaluation.
+
+    Args:
+        arrays: by name; samples are x_data, x_short, x_long (n, D) or (n, C, H, W).
+        is_images: whether examples are images (C, H, W) and not points (D,).
+    """
+
+    arrays: dict[str, Array]
+    is_images: bool
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in one example."""
+        return math.prod(self.arrays["x_data"].shape[1:])
+
+    @property
+    def is_line(self) -> bool:
+        """Whether examples are points on the line."""
+        return not self.is_images and self.dimension == 1
+
+    @property
+    def is_plane(self) -> bool:
+        """Whether examples are points in two dimensions or more, of which two are drawn."""
+        return not self.is_images and self.dimension >= 2
+
+    @property
+    def has_slices(self) -> bool:
+        """Whether true density and model are known on a slice."""
+        return set(self.arrays) >= SLICES
+
+
+@dataclass(frozen=True)
+class Grids:
+    """Negatives x (T, n, C, H, W), in bytes, at iterations (T,) of the training."""
+
+    iterations: Sequence[int]
+    x: NDArray[np.uint8]
+
+
+# Files that training writes.
+
+
+def read_config(folder: Path) -> str:
+    """The text of config.yaml, which is a mapping or empty."""
+    path = _trained(folder, "config.yaml")
+    with _whole(path, "train"):
+        text = path.read_text()
+        if not isinstance(yaml.safe_load(text), dict | None):
+            raise BadFile(f"{path} holds no settings; it should be a mapping")
+    return text
+
+
+def settings_of(config: str) -> dict[str, Any]:
+    """The settings in the text of a config.yaml."""
+    return yaml.safe_load(config) or {}
+
+
+def read_columns(folder: Path) -> dict[str, Array]:
+    """Columns of metrics.csv, of the iterations that led to the model."""
+    path = _trained(folder, "metrics.csv")
+    with _whole(path, "train"):
+        return {k: np.array(v, dtype=np.float64) for k, v in read_metrics(path).items()}
+
+
+def read_grids(folder: Path) -> Grids | None:
+    """From grids.npz; None where there is no file, or nothing in it."""
+    path = folder / "grids.npz"
+    if not path.is_file():
+        return None
+    with _whole(path, "train"):
+        if not zipfile.is_zipfile(path):
+            raise ValueError("no npz file")
+        with np.load(path, allow_pickle=False) as file:
+            iterations, x = file["iterations"], file["x"]
+        known = x.dtype == np.uint8 and x.ndim == 5 and 0 not in x.shape[1:]
+        if not known or iterations.shape != x.shape[:1]:
+            raise ValueError("x is not (T, n, C, H, W) of bytes, with iterations (T,)")
+    return Grids([int(k) for k in iterations], x) if len(x) else None
+
+
+def read_row(folder: Path) -> dict[str, Any] | None:
+    """A run's row in the table of its study; None where the run is not finished."""
+    path = folder / "row.json"
+    if not path.is_file():
+        return None
+    try:
+        row = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise BadFile(
+            f"{path} is truncated or not of coldness; remove it and run the study again"
+        ) from error
+    if not isinstance(row, dict):
+        raise BadFile(f"{path} holds no row of a study; remove it and run the study again")
+    return row
+
+
+# Files that an evaluation writes.
+
+
+def read_final_metrics(folder: Path) -> dict[str, float]:
+    """Metrics of metrics.json; those that are null are left out."""
+    path = _evaluated(folder, "metrics.json")
+    with _whole(path, f"evaluate {folder}"):
+        metrics = json.loads(path.read_text())
+        if not isinstance(metrics, dict):
+            raise ValueError("metrics are no mapping")
+        return {key: float(value) for key, value in metrics.items() if value is not None}
+
+
+def read_evaluation(folder: Path) -> Evaluation:
+    """The arrays of evaluation.npz, with shapes checked."""
+    path = _evaluated(folder, "evaluation.npz")
+    with _whole(path, f"evaluate {folder}"):
+        with np.load(path, allow_pickle=False) as file:
+            is_images = file["x_data"].ndim == 4
+            arrays = {key: _array(key, file[key], is_images) for key in file.files}
+        # The box is not stored where the data's density is not known.
+        arrays.setdefault("box", np.abs(arrays["x_data"]).max())
+        _check(arrays, is_images)
+    return Evaluation(arrays, is_images)
+
+
+def is_evaluated(folder: Path) -> bool:
+    """Whether an evaluation has left its arrays."""
+    return (folder / "evaluation.npz").is_file()
+
+
+def _array(key: str, array: NDArray[Any], is_images: bool) -> Array:
+    cut = is_images and key.startswith("x_") and key not in BY_CLASS
+    return (array[:IMAGES_READ] if cut else array).astype(np.float64)
+
+
+def _check(arrays: Mapping[str, Array], is_images: bool) -> None:
+    if is_images:
+        _check_images(arrays)
+    else:
+        for key in ("x_data", "x_short", "x_long"):
+            if arrays[key].ndim != 2 or not len(arrays[key]):
+                raise ValueError(f"{key} is not (n, D)")
+    for key in {"log_p_data", "log_p_model"} & set(arrays):
+        if arrays[key].shape != arrays["x_data"].shape[1] * arrays["side"].shape:
+            raise ValueError(f"{key} is not (G, G), or (G,) on the line")
+    for key in SLICES & set(arrays):
+        if arrays[key].shape != 2 * arrays["slice_side"].shape:
+            raise ValueError(f"{key} is not (G, G)")
+    for trail in {"trail_long", "trail_data"} & {key.rpartition("_")[0] for key in arrays}:
+        notes = arrays[f"{trail}_steps"].shape
+        shapes = arrays[f"{trail}_u"].shape, arrays[f"{trail}_distance"].shape
+        if len(notes) != 1 or shapes != ((*notes, 3), notes):
+            raise ValueError(f"{trail} is not steps (K,), u (K, 3) and distance (K,)")
+    if not float(arrays["box"]) > 0:
+        raise ValueError("box is not > 0")
+
+
+def _check_images(arrays: Mapping[str, Array]) -> None:
+    shape = arrays["x_data"].shape[1:]
+    for key in IMAGES & set(arrays):
+        if arrays[key].shape[1:] != shape or not arrays[key].size:
+            raise ValueError(f"{key} is not (n, {', '.join(map(str, shape))})")
+    for key, of in LENGTHS.items():
+        if key in arrays and of in arrays and arrays[key].shape != arrays[of].shape[:1]:
+            raise ValueError(f"{key} does not have the length of {of}")
+
+
+# Missing and broken files.
+
+
+def _trained(folder: Path, name: str) -> Path:
+    if not (folder / name).is_file():
+        raise BadFile(f"{folder} is no run: it has no {name}; make one with `coldness train`")
+    return folder / name
+
+
+def _evaluated(folder: Path, name: str) -> Path:
+    if not (folder / name).is_file():
+        raise BadFile(f"{folder} has no {name}; run `coldness evaluate {folder}` first")
+    return folder / name
+
+
+@contextmanager
+def _whole(path: Path, command: str) -> Iterator[None]:
+    """Says of a file that cannot be read which command writes it."""
+    try:
+        yield
+    except BadFile:
+        raise
+    except BROKEN as error:
+        raise BadFile(
+            f"{path} is truncated or not of coldness; write it anew with `coldness {command}`"
+        ) from error
