@@ -1,11 +1,11 @@
-"""coldness reproduce STUDY: run a paper's grid of experiments and compare results with its claims.
+"""coldness reproduce STUDY: run a paper's grid of experiments and check claims on the results.
 
 STUDY is one of those that `coldness reproduce --list` shows, or a YAML file of your own. Runs use
 all cores, one process per run. Ctrl-C saves them; the same command resumes where it stopped, and
 skips finished runs.
 
 The folder then holds table.json, one flat row per run with its settings and metrics; report.html,
-the paper's figures laid out again, with its claims and the results; and runs/, every run as
+the paper's figures laid out again, with the claims and whether they hold; and runs/, every run as
 `coldness train` leaves it.
 """
 
