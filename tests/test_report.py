@@ -22,6 +22,7 @@ from coldness.report.densities import ENOUGH_FOR_KERNELS
 from coldness.report.figures import histogram, sample_density
 from coldness.report.loss_noise import with_noise
 from coldness.report.training import curves
+from coldness.runs import reader
 from coldness.trust import verdict_on
 from coldness.trust.answers import number
 from coldness.trust.density_answer import likelihood_line
@@ -489,6 +490,16 @@ def test_noise_skips_what_is_missing() -> None:
         assert curve.render([still], figures.LIGHT).startswith("data:image/png")
 
 
+def test_every_source_has_a_line() -> None:
+    names = ["d", *(f"d_{k}" for k in range(1, 12))]
+    run = {name: np.ones(3) for name in ["d_std", "d_std_1", *reversed(names)]} | {
+        "d_3": np.ones(0)
+    }
+    found = figures.sources(run, "d")
+    assert [name for name, _ in found] == [name for name in names if name != "d_3"]
+    assert [dash for _, dash in found][:4] == ["-", "--", ":", "-"]  # that of d_3 stays its own
+
+
 def test_one_value_that_is_not_finite_spoils_no_average() -> None:
     values = np.ones(500)
     values[100] = np.inf
@@ -693,6 +704,28 @@ def test_settings_and_figures_must_be_mappings(make_run: MakeRun, tmp_path: Path
     (run / "metrics.json").write_text("[]")
     with pytest.raises(BadFile, match=r"metrics\.json is truncated"):
         write_report([run], tmp_path / "r.html")
+
+
+def test_whether_it_is_images_is_read_from_the_data(make_run: MakeRun, tmp_path: Path) -> None:
+    plane = reader.read_evaluation(make_run(iterations=5))
+    assert (plane.is_images, plane.is_line, plane.is_plane) == (False, False, True)
+    for shape, expected in (((7, 1), "line"), ((7, 3), "plane"), ((7, 1, 1, 1), "images")):
+        (folder := tmp_path / expected).mkdir()
+        arrays = {f"x_{kind}": np.ones(shape) for kind in ("data", "short", "long")}
+        np.savez(folder / "evaluation.npz", **arrays)
+        found = reader.read_evaluation(folder)
+        kinds = {"line": found.is_line, "plane": found.is_plane, "images": found.is_images}
+        assert [kind for kind, is_it in kinds.items() if is_it] == [expected]
+
+
+def test_a_broken_row_of_a_study_is_named(tmp_path: Path) -> None:
+    assert reader.read_row(tmp_path) is None
+    for text in ("{", "[]"):
+        (tmp_path / "row.json").write_text(text)
+        with pytest.raises(BadFile, match=r"row\.json .* run the study again"):
+            reader.read_row(tmp_path)
+    (tmp_path / "row.json").write_text('{"kl": null}')
+    assert reader.read_row(tmp_path) == {"kl": None}
 
 
 def test_a_folder_is_no_file_to_write_to(make_run: MakeRun, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The report of a study: claims of a paper, and results of the runs here.
+"""The report of a study: what a paper reports, claims that test it, and results of the runs.
 
 Claims first, then for every block the paper's figure laid out again with its curves, means over
 seeds, checks that need no training run, and the command. Like the report of runs, the page is
