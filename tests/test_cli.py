@@ -426,7 +426,7 @@ def test_chains_that_leave_the_finite_numbers_are_counted(
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics["lost_chains_long"] == 50
     assert "energy_distance_long" not in metrics
-    assert "left the finite numbers" in capsys.readouterr().err
+    assert "50 chains became NaN or infinite" in capsys.readouterr().err
 
 
 def test_files_that_are_not_ours_are_left_alone(
