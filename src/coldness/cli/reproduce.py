@@ -101,11 +101,11 @@ def _cores() -> int:
 
 
 def _checked_cells(study: Study, seeds: int, short: bool) -> list[Cell]:
-    """All runs; every setting has been read once, so that no typing error shows up hours later."""
+    """All runs; every setting has been made once, so that no mistake shows up hours later."""
     with console.status("reading settings"):
         first = [quick(cell) if short else cell for cell in study.cells(1)]
         for cell in first:
-            read_cell(cell)
+            read_cell(cell).parts()
     options = {str(cell.place): cell.options for cell in first}
     return [cell.with_options(**options[str(cell.place)]) for cell in study.cells(seeds)]
 
