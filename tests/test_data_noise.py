@@ -113,7 +113,7 @@ def test_step_noise_from_a_recipe(tmp_path: Path) -> None:
     ):
         path.write_text(f"{text}\n{line}\n")
         resolved = read(path)
-        assert resolved.settings.data_noise == StepNoise(2.0, 0)
+        assert resolved.parts().data_noise == StepNoise(2.0, 0)
         again = tmp_path / "again.yaml"
         again.write_text(resolved.text)
         assert read(again).text == resolved.text

@@ -207,7 +207,7 @@ def test_adaptations_from_a_recipe(tmp_path: Path) -> None:
             text.replace("    steps: 20\n", f"    steps: 20\n    adaptation: {given}\n")
         )
         resolved = read(path)
-        assert repr(resolved.settings.sources[0].adaptation) == repr(expected)
+        assert repr(resolved.parts().sources[0].adaptation) == repr(expected)
         again.write_text(resolved.text)
         assert read(again).text == resolved.text
 

@@ -78,9 +78,9 @@ def test_packaged_studies_can_be_run(
     assert len({cell.name for cell in cells}) == len(cells)
     of_block = {cell.block: cell for cell in cells}  # the last of each
     for cell in of_block.values():
-        settings = read_cell(quick(cell)).settings
+        settings = read_cell(quick(cell)).parts()
         assert settings.seed == 0
-        assert settings.iterations == read_cell(cell).settings.iterations // 10
+        assert settings.iterations == read_cell(cell).parts().iterations // 10
 
 
 def test_a_grid_is_every_combination_with_every_seed(small: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_grid_is_every_combination_with_every_seed(small: Path) -> None:
     assert len(cells) == 2 * 2 * 2
     assert [cell.seed for cell in cells] == 4 * [0] + 4 * [1]
     assert study.axes == ["block", "kernel", "beta"]
-    settings = read_cell(cells[2]).settings
+    settings = read_cell(cells[2]).parts()
     assert cells[2].name == "mixture-kernel=large-beta=0-seed=0"
     assert type(settings.sources[0].kernel).__name__ == "MALA"
     assert settings.sources[0].kernel.step_size == 0.01

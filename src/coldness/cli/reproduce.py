@@ -103,11 +103,11 @@ def _cores() -> int:
 
 
 def _checked_cells(study: Study, seeds: int, short: bool) -> list[Cell]:
-    """All runs; every setting is read once, so that a wrong one is refused before any run."""
+    """All runs; every setting is made once, so that a wrong one is refused before any run."""
     with console.status("reading settings"):
         first = [quick(cell) if short else cell for cell in study.cells(1)]
         for cell in first:
-            read_cell(cell)
+            read_cell(cell).parts()
     options = {str(cell.place): cell.options for cell in first}
     return [cell.with_options(**options[str(cell.place)]) for cell in study.cells(seeds)]
 
