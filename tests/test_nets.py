@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, leaky_relu
 
 from coldness.energies import ScalarEnergy
-from coldness.kernels import Langevin, run
+from coldness.kernels import Kernel, Langevin, run
 from coldness.nets import MLP, ConvNet, NonLocalNet, WideResNet
 from coldness.nets.base import Convolutional, MeanOverPositions
 from coldness.nets.non_local import NonLocal
@@ -239,14 +240,21 @@ def test_memory_layout_of_the_input_changes_nothing(name: str) -> None:
 
 
 @dataclass(frozen=True)
-class Counting(Langevin):
+class Counting(Kernel):
     """Langevin that notes how many steps are drawn at a time."""
 
+    adjusted: ClassVar[bool] = False
     drawn: list[int] = field(default_factory=list)
 
     def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
         self.drawn.append(steps)
-        return super().draw(steps, x, generator)
+        return Langevin(self.step_size).draw(steps, x, generator)
+
+    def init(self, field: Any, x: Tensor) -> Any:
+        return (x,)
+
+    def step(self, *arguments: Any) -> Any:
+        return Langevin(self.step_size).step(*arguments)
 
 
 @pytest.mark.parametrize(

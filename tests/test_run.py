@@ -52,15 +52,22 @@ def network(dtype: torch.dtype = torch.float64) -> ScalarEnergy:
 
 
 @dataclass(frozen=True)
-class Given(Langevin):
+class Given(Kernel):
     """Langevin with the noise of `tape`, so that how draws are grouped makes no difference."""
 
+    adjusted: ClassVar[bool] = False
     tape: ClassVar[list[Tensor]] = []
     sizes: ClassVar[list[int]] = []
 
     def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
         self.sizes.append(steps)
         return (torch.stack([self.tape.pop(0) for _ in range(steps)]),)
+
+    def init(self, field: Any, x: Tensor) -> Any:
+        return (x,)
+
+    def step(self, *arguments: Any) -> Any:
+        return Langevin(self.step_size).step(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -335,11 +342,19 @@ def test_chains_in_full_coordinates_are_those_in_x(kernel: Kernel, kind: str) ->
 
 
 @dataclass(frozen=True)
-class Fenced(Langevin):
-    """With a step of its own."""
+class Fenced(Kernel):
+    """Langevin with a step of its own, which says nothing about `affine`."""
+
+    adjusted: ClassVar[bool] = False
+
+    def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
+        return Langevin(self.step_size).draw(steps, x, generator)
+
+    def init(self, field: Any, x: Tensor) -> Any:
+        return (x,)
 
     def step(self, *arguments: Any) -> Any:
-        (x,), info = super().step(*arguments)
+        (x,), info = Langevin(self.step_size).step(*arguments)
         return (x.clamp(-0.2, 0.1),), info
 
 

@@ -15,6 +15,7 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import final
 
 import torch
 from torch import Tensor
@@ -32,6 +33,7 @@ from coldness.kernels.base import (
 )
 
 
+@final
 @dataclass(frozen=True)
 class HMC(Kernel):
     """Leapfrog trajectory with acceptance test.
@@ -64,7 +66,7 @@ class HMC(Kernel):
 
     @property
     def affine(self) -> bool:
-        return type(self).step is HMC.step
+        return True
 
     def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
         return draw_normal(steps, x, generator), draw_log_uniform(steps, x, generator)

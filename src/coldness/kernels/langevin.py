@@ -17,7 +17,7 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor
@@ -27,6 +27,7 @@ from coldness.kernels.base import Field, Info, Kernel, State, draw_normal
 from coldness.kernels.mala import MALA
 
 
+@final
 @dataclass(frozen=True)
 class Langevin(Kernel):
     """Unadjusted Langevin step.
@@ -51,7 +52,7 @@ class Langevin(Kernel):
 
     @property
     def affine(self) -> bool:
-        return type(self).step is Langevin.step and self.has_twin
+        return self.clamp is None and self.clip_gradient is None
 
     @property
     def has_twin(self) -> bool:

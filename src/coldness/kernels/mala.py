@@ -18,6 +18,7 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import final
 
 import torch
 from torch import Tensor
@@ -35,6 +36,7 @@ from coldness.kernels.base import (
 )
 
 
+@final
 @dataclass(frozen=True)
 class MALA(Kernel):
     """Langevin step with acceptance test.
@@ -46,7 +48,7 @@ class MALA(Kernel):
 
     @property
     def affine(self) -> bool:
-        return type(self).step is MALA.step
+        return True
 
     def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
         return draw_normal(steps, x, generator), draw_log_uniform(steps, x, generator)
