@@ -165,7 +165,7 @@ def local(kind: str) -> tuple[Tensor, Tensor, float]:
 def lasting(kernel: Kernel, time: float) -> Kernel:
     """The kernel with the step whose transition takes this time of the Langevin diffusion.
 
-    One of n > 1 gradients keeps its momentum, so it goes n times as far as one of a single gradient.
+    One of n > 1 gradients keeps its momentum, so it goes n times as far as one of 1 gradient.
     """
     noise = math.sqrt(2 * time) / kernel.gradients_per_step
     small = replace(kernel, step_size=kernel.step_for_noise(noise))

@@ -321,6 +321,12 @@ def test_kernels_have_the_law_that_they_should(part: type, kind: str) -> None:
 
 
 @every_kernel
+def test_kernels_derive_from_the_base_class_alone(part: type) -> None:
+    """A subclass of a kernel would inherit what that says of its own step, such as `affine`."""
+    assert part.__bases__ == (Kernel,)
+
+
+@every_kernel
 def test_kernels_that_claim_to_be_affine_move_in_y_as_in_x(part: type) -> None:
     """Both ways: with every argument set, and with nothing but a step size."""
     whole = example(part, KERNELS)

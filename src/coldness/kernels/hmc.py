@@ -15,7 +15,6 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
 
 import torch
 from torch import Tensor
@@ -33,7 +32,6 @@ from coldness.kernels.base import (
 )
 
 
-@final
 @dataclass(frozen=True)
 class HMC(Kernel):
     """Leapfrog trajectory with acceptance test.

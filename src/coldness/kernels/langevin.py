@@ -17,7 +17,7 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -27,7 +27,6 @@ from coldness.kernels.base import Field, Info, Kernel, State, draw_normal
 from coldness.kernels.mala import MALA
 
 
-@final
 @dataclass(frozen=True)
 class Langevin(Kernel):
     """Unadjusted Langevin step.

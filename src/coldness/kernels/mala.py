@@ -18,7 +18,6 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
 
 import torch
 from torch import Tensor
@@ -36,7 +35,6 @@ from coldness.kernels.base import (
 )
 
 
-@final
 @dataclass(frozen=True)
 class MALA(Kernel):
     """Langevin step with acceptance test.
