@@ -112,7 +112,7 @@ def test_report_of_several_runs(
 ) -> None:
     out = tmp_path / "both.html"
     assert main(["report", str(run), str(run), "--out", str(out)]) == 0
-    assert out.stat().st_size > 10_000
+    assert out.read_text().count('class="summary"') == 2
     assert "exists" in refused(capsys, ["report", str(run), "--out", str(out)])
     assert "--out" in refused(capsys, ["report", str(run), str(run)])
     assert main(["report", str(run)]) == 0

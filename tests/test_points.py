@@ -323,7 +323,7 @@ def test_a_network_takes_its_inputs_from_the_data() -> None:
     assert torch.equal(given(x), built(x))
     built.build((3,))
     assert torch.equal(given(x), built(x))
-    with pytest.raises(ValueError, match="the network takes 3 inputs but the data has 2"):
+    with pytest.raises(ValueError, match="the network has 3 inputs, but the data has 2"):
         built.build((2,))
 
 
@@ -345,7 +345,7 @@ def test_settings_build_networks_and_refuse_those_that_do_not_fit(tmp_path: Path
     as_given = resolve(find("mixture2d"))[0].settings
     for a, b in zip(by_data.energy.parameters(), as_given.energy.parameters(), strict=True):
         assert torch.equal(a, b)
-    with pytest.raises(RecipeError, match="the network takes 3 inputs but the data has 2"):
+    with pytest.raises(RecipeError, match="the network has 3 inputs, but the data has 2"):
         resolve(find("mixture2d"), ["--energy.net.inputs=3"])
 
 

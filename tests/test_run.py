@@ -214,7 +214,7 @@ def test_zero_steps_give_the_start_back(kernel: Kernel) -> None:
 def test_senseless_arguments_raise() -> None:
     with pytest.raises(ValueError, match="steps must be >= 0"):
         run(MALA(0.1), gumbel, normal(2, 1), steps=-1, generator=generator())
-    with pytest.raises(ValueError, match="Langevin refuses no moves"):
+    with pytest.raises(ValueError, match="Langevin rejects no moves"):
         run(
             Langevin(0.1), gumbel, normal(2, 1), steps=3, generator=generator(),
             adaptation=DualAveraging(),
@@ -474,7 +474,9 @@ def test_without_a_compiler_the_chain_runs_eagerly_and_says_so_once(
     assert torch.equal(chains[0].x, eager.x)
     assert torch.equal(chains[1].x, eager.x)
     warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-    assert warnings == ["no compiled chain (RuntimeError: no compiler here); running eagerly"]
+    assert warnings == [
+        "the chain could not be compiled (RuntimeError: no compiler here); running it eagerly"
+    ]
 
 
 @pytest.mark.parametrize("steps", [1, 3, 5, 7, 20, 23])

@@ -1,9 +1,9 @@
-"""Memory of the processor: what is freed stays with the process, to be used again.
+"""CPU memory: freed blocks stay with the process and are reused.
 
-A convolution's activations are blocks of megabytes, made and freed at every step of a chain. By
-default glibc gives such blocks back to the system at once, and touching them anew costs a page
-fault every four kilobytes: 16% of the time of a Langevin step of WRN-10-2 at batch 64 and 18% of
-its training pass. The peak is what it was; up to 2 GB of what was freed stays resident.
+The activations of a convolution are blocks of megabytes, allocated and freed at every step of a
+chain. By default glibc returns such blocks to the system at once, and touching them again costs a
+page fault every four kilobytes: 16% of the time of a Langevin step of WRN-10-2 at batch 64 and 18%
+of its training pass. Peak memory does not change; up to 2 GB of freed memory stays resident.
 
 References:
     mallopt(3), M_TRIM_THRESHOLD and M_MMAP_THRESHOLD.
@@ -17,11 +17,11 @@ TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 """Names of the two parameters in malloc.h."""
 
 LARGEST_TRIM, LARGEST_MMAP = 2**31 - 1, 2**25
-"""The largest values that glibc takes, in bytes."""
+"""The largest values that glibc accepts, in bytes."""
 
 
 def keep_freed_memory() -> bool:
-    """For the whole process; says whether this system's allocator could be told."""
+    """Keep freed memory, in the whole process; returns whether the allocator supports it."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):  # no glibc
