@@ -137,12 +137,12 @@ def test_doctor_states_the_temperature(capsys: pytest.CaptureFixture[str]) -> No
         "h = 0.00125",
         "drift 1 on E",
         "noise 0.05",
-        "0.333 of the data",
+        "0.333 times the narrowest",
         "nothing speaks against training this",
     ):
         assert wanted in text
     assert main(["doctor", "rings10d-data", "--sources.0.kernel.step_size=0.001", *SMALL]) == 1
-    assert "exceeds the data's narrowest scale" in capsys.readouterr().out.replace("\n", " ")
+    assert "exceeds the narrowest scale of the data" in capsys.readouterr().out.replace("\n", " ")
 
 
 def test_doctor_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:
