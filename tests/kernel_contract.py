@@ -42,7 +42,7 @@ from laws import banana, coordinates, field_of, generator, gumbel, gumbel_draws,
 LIMIT = 5.0
 """Standard errors: a right kernel is further off in one check of 1.7 million."""
 
-CHAINS = 200_000
+CHAINS = 300_000
 STEPS = 4
 X0 = (-0.8, 0.0)
 """Where no component of M dU is small, in any of the coordinates."""

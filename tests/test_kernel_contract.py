@@ -17,7 +17,8 @@ from kernel_contract import LIMIT, deviations, largest_deviation, moves_in_y_as_
 from laws import KINDS
 
 CLEARLY = 2 * LIMIT
-"""A wrong kernel is this far off: so far beyond the limit that no seed brings it back."""
+"""A wrong kernel is further off than this. The weakest mutation, half the gradient of Langevin, is
+expected at 15, 5 standard errors above."""
 
 RIGHT = {"Langevin": Langevin(0.05), "MALA": MALA(0.8), "HMC": HMC(0.9, leapfrog_steps=3)}
 
