@@ -172,14 +172,14 @@ def test_an_energy_that_is_not_finite_is_said_and_not_masked() -> None:
         def energy(self, x: Tensor) -> Tensor:
             return x.square().sum(1).log() * torch.nan
 
-    with pytest.raises(NotFinite, match="not finite"):
+    with pytest.raises(NotFinite, match="NaN or infinite"):
         log_z(Broken(), normal(100, 2), generator())
 
 
 def test_settings_that_cannot_work_are_refused() -> None:
-    with pytest.raises(ValueError, match="invariant, not Langevin"):
+    with pytest.raises(ValueError, match=r"must have a Metropolis test .*, got Langevin"):
         AIS(kernel=Langevin(0.1))
-    with pytest.raises(ValueError, match="levels >= 2"):
+    with pytest.raises(ValueError, match="chains and levels of AIS must be >= 2"):
         AIS(levels=1)
     with pytest.raises(ValueError, match="reference_std > 0"):
         AIS(reference_std=0)

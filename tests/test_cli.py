@@ -114,7 +114,7 @@ def test_report_of_several_runs(
 ) -> None:
     out = tmp_path / "both.html"
     assert main(["report", str(run), str(run), "--out", str(out)]) == 0
-    assert out.stat().st_size > 10_000
+    assert out.read_text().count('class="summary"') == 2
     assert "exists" in refused(capsys, ["report", str(run), "--out", str(out)])
     assert "--out" in refused(capsys, ["report", str(run), str(run)])
     assert main(["report", str(run)]) == 0
@@ -144,12 +144,12 @@ def test_doctor_states_the_temperature(capsys: pytest.CaptureFixture[str]) -> No
         "h = 0.00125",
         "drift 1 on E",
         "noise 0.05",
-        "0.333 of the data",
+        "0.333 times the narrowest",
         "no problems found",
     ):
         assert wanted in text
     assert main(["doctor", "rings10d-data", "--sources.0.kernel.step_size=0.001", *SMALL]) == 1
-    assert "exceeds the data's narrowest scale" in capsys.readouterr().out.replace("\n", " ")
+    assert "exceeds the narrowest scale of the data" in capsys.readouterr().out.replace("\n", " ")
 
 
 def test_doctor_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:

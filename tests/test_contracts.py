@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scipy import stats
 from torch import Tensor, nn
 
 import coldness.chains
@@ -84,16 +83,19 @@ from coldness.kernels import (
 from coldness.nets import MLP, ConvNet, NonLocalNet, WideResNet
 from coldness.objectives import Batch, CrossEntropy, EnergyL2, Term
 from coldness.schedules import Cosine, Geometric, Linear, Schedule, Stairs, WarmUp
+from kernel_contract import (
+    LIMIT,
+    acceptance_in_the_law,
+    largest_deviation,
+    moves_in_y_as_in_x,
+)
 from laws import (
     KINDS,
-    assert_law,
     assert_mean,
     banana,
     coordinates,
     field_of,
     generator,
-    gumbel,
-    gumbel_draws,
     normal,
 )
 
@@ -232,7 +234,7 @@ def example(part: type, table: dict[Any, Callable[[], Any]]) -> Any:
 
 
 def test_a_part_without_an_example_fails_with_a_word_on_what_to_do() -> None:
-    class New(Langevin):
+    class New(Kernel):
         pass
 
     with pytest.raises(pytest.fail.Exception, match=r"New has no example: add one line"):
@@ -310,16 +312,30 @@ def test_chains_are_independent_of_each_other(part: type) -> None:
 
 
 @every_kernel
-def test_kernels_leave_a_skewed_law_invariant(part: type) -> None:
-    """Those that refuse moves exactly; the others as the step goes to 0."""
+@pytest.mark.parametrize("kind", KINDS)
+def test_kernels_have_the_law_that_they_should(part: type, kind: str) -> None:
+    """Weak order of small steps; where moves are refused, exact invariance and few refusals.
+
+    Catches a wrong sign, noise or gradient that is missing or of the wrong scale, in any kernel:
+    tests/test_kernel_contract.py.
+    """
     kernel = example(part, KERNELS)
-    if not kernel.adjusted:
-        kernel = dataclasses.replace(kernel, step_size=1e-3)
-    start = gumbel_draws(10_000, 1)
-    chains = run(kernel, gumbel, start, steps=10, generator=generator(3))
-    assert not torch.equal(chains.x, start)
-    assert not kernel.adjusted or 0.3 < float(chains.acceptance) < 0.99
-    assert_law(chains.x[:, 0], stats.gumbel_r.cdf)
+    assert largest_deviation(kernel, kind) < LIMIT
+    assert not kernel.adjusted or 0.3 < acceptance_in_the_law(kernel, kind) < 0.99
+
+
+@every_kernel
+def test_kernels_derive_from_the_base_class_alone(part: type) -> None:
+    """A subclass of a kernel would inherit what that says of its own step, such as `affine`."""
+    assert part.__bases__ == (Kernel,)
+
+
+@every_kernel
+def test_kernels_that_claim_to_be_affine_move_in_y_as_in_x(part: type) -> None:
+    """Both ways: with every argument set, and with nothing but a step size."""
+    whole = example(part, KERNELS)
+    for kernel in (whole, part(whole.step_size)):
+        assert moves_in_y_as_in_x(kernel) or not kernel.affine
 
 
 @every_kernel

@@ -152,4 +152,4 @@ def test_enough_noise_on_data_silences_the_doctor(factor: float, warned: bool) -
     words = ["--data_noise=StepNoise", f"--data_noise.factor={factor}"]
     words.append("--sources.0.kernel.step_size=0.001")
     lines = list(warning_lines(settings("rings10d-data", *words)))
-    assert any("exceeds the data's narrowest scale" in line for line in lines) is warned
+    assert any("exceeds the narrowest scale of the data" in line for line in lines) is warned

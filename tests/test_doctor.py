@@ -85,7 +85,7 @@ def once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_speaks_against_a_packaged_recipe(name: str, moons: Path) -> None:
     found = examine(recipe(name, *([f"--data.path={moons}"] if name == "points" else [])))
     assert [finding.line for finding in found.findings] == []
-    assert all(math.isfinite(value) for value in found.figures.values())
+    assert all(math.isfinite(value) for value in found.metrics.values())
 
 
 @pytest.mark.usefixtures("once")
@@ -246,7 +246,7 @@ def sloped(weights: list[float], **changes: object) -> Settings:
 def test_drift_is_h_times_the_slope_over_the_noise() -> None:
     given = sloped([0.3, 0.4])
     check = drift(given, 0, given.energy, torch.zeros(3, 2))
-    assert check.figures["drift_0"] == pytest.approx(0.02 * 10 * 0.5 / (2 * 0.02 * 2) ** 0.5)
+    assert check.metrics["drift_0"] == pytest.approx(0.02 * 10 * 0.5 / (2 * 0.02 * 2) ** 0.5)
     assert not check.findings
     for weights, cause in (([6.0, 8.0], "drift"), ([1e-5, 0.0], "flat")):
         given = sloped(weights)
@@ -285,7 +285,7 @@ def test_findings_of_a_trial() -> None:
         check = update_size(a_trial(update=[0.1, size]))
         assert [f.cause for f in check.findings] == ["learning_rate"]
         assert "source 1" in check.findings[0].line
-    gone = a_trial(figures={"d": -80.0, "grad_scale": 1e-6})
+    gone = a_trial(metrics={"d": -80.0, "grad_scale": 1e-6})
     starved = starvation(given, gone, out_of_reach=False)
     assert [f.cause for f in starved.findings] == ["starved", "amplified"]
     kept = starvation(replace(given, least_grad_scale=0.05), gone, out_of_reach=False)
@@ -295,12 +295,12 @@ def test_findings_of_a_trial() -> None:
     far = starvation(given, a_trial(), out_of_reach=True)
     assert [f.cause for f in far.findings] == ["amplified"]
     assert not starvation(given, a_trial(), out_of_reach=False).findings
-    bad = numbers(a_trial(not_finite=3, figures={"d": math.nan, "grad_scale": 1.0}))
-    assert "from iteration 3 on (d)" in bad.findings[0].line
+    bad = numbers(a_trial(not_finite=3, metrics={"d": math.nan, "grad_scale": 1.0}))
+    assert "at iteration 3 (d)" in bad.findings[0].line
 
 
 def test_the_cost_is_that_of_all_iterations() -> None:
-    figures = cost(settings("mixture2d", "--iterations=500"), a_trial()).figures
+    figures = cost(settings("mixture2d", "--iterations=500"), a_trial()).metrics
     assert figures["seconds"] == pytest.approx(5.0)
     assert "compiled" in cost(recipe("mixture2d"), a_trial()).text
     assert "compiled" not in cost(recipe("mixture2d", "--compile=never"), a_trial()).text
@@ -362,7 +362,7 @@ def test_a_box_that_does_not_hold_the_data(generator: torch.Generator) -> None:
     for high, flagged in ((0.5, True), (3.0, False)):
         source = replace(given.sources[0], kernel=Langevin(0.001, clamp=(-3.0, high)))
         (check,) = outside(replace(given, sources=[source]), x)
-        assert check.figures["outside_0"] == float((x > high).any(1).float().mean())
+        assert check.metrics["outside_0"] == float((x > high).any(1).float().mean())
         assert bool(check.findings) is flagged
     assert not outside(given, x)
 
@@ -435,10 +435,10 @@ def test_examining_changes_nothing() -> None:
     assert isinstance(given.sources[0].start, Bank)
     assert not len(given.sources[0].start.x)
     assert torch.equal(torch.random.get_rng_state(), state)
-    again = examine(given).figures
+    again = examine(given).metrics
     timed = {"seconds", "seconds_per_iteration", "megabytes"}
     assert {k: v for k, v in again.items() if k not in timed} == {
-        k: v for k, v in first.figures.items() if k not in timed
+        k: v for k, v in first.metrics.items() if k not in timed
     }
 
 
@@ -454,5 +454,5 @@ def test_a_step_divided_by_a_norm_is_measured_as_it_is() -> None:
     """Without a step of its own there is no noise to compare, but the rest is looked at."""
     word = "--sources.0.adaptation=InverseNormSteps"
     found = examine(settings("rings10d-data", "--sampler=null", word))
-    assert found.figures["drift_0"] > 0
-    assert "noise of a step" not in next(c.text for c in found.checks if c.name == "data")
+    assert found.metrics["drift_0"] > 0
+    assert "noise per step" not in next(c.text for c in found.checks if c.name == "data")

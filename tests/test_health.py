@@ -221,7 +221,7 @@ def test_states_come_with_figures_and_advice() -> None:
     assert found is not None
     for text in ("of the last 2,000 updates", "weak oscillation", "+0.1", "-0.05", "R-hat 1.7"):
         assert text in found.figure
-    assert "places of their own" in found.sentence
+    assert "do not mix between modes" in found.sentence
     assert "hotter than the model" in found.sentence
     assert found.advice == ADVICE["convergent"]
     assert len(set(ADVICE.values())) == 5

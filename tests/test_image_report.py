@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import re
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from browser import check_in_browser, images, needs_browser
+from browser import check_in_browser, needs_browser
 from coldness.files import BadFile
 from coldness.metrics import in_order, title
 from coldness.report import reliability, score_histograms, write_report
@@ -37,6 +35,7 @@ from coldness.studies.plate_figure import figure_png
 from coldness.trust.comparison import best, main_metrics
 from conftest import BLANK
 from image_runs import image_arrays, image_run, moments
+from page_pictures import decoded, line_in, named, names
 from test_study_report import PLAIN, page_of, row, study_of
 
 EVIL = "<script>alert(1)<'\"$_{&"
@@ -46,12 +45,6 @@ EVIL = "<script>alert(1)<'\"$_{&"
 def no_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests of tiles: drawing the curves of a page takes seconds."""
     monkeypatch.setattr(Curve, "render", lambda *_: BLANK)
-
-
-def decoded(address: str) -> np.ndarray:
-    head, _, body = address.partition(",")
-    assert head == "data:image/png;base64"
-    return np.array(Image.open(io.BytesIO(base64.b64decode(body))))
 
 
 def cut(picture: np.ndarray, factor: int, shape: tuple[int, int], columns: int) -> np.ndarray:
@@ -188,19 +181,46 @@ def test_the_page_of_an_image_run(tmp_path: Path, no_curves: None) -> None:
         assert part in page
     assert "have a median distance of 7:" in page
     assert "Accuracy 90.0%, ECE 0.05. After refinement: accuracy 92.0%, ECE 0.02." in page
-    # Grids, classes, pairs, moments; reliability and two scores; U at the end; d; beside answers:
-    # two of samples, others, d.
-    assert len(images(page)) == (4 + 3 + 5 + 3) + 3 + 1 + 1 + (2 + 2)
+    assert names(page) == [
+        "Tiles of data beside short-run samples of run: Data",
+        "Tiles of data beside short-run samples of run: Samples",
+        "Histograms of U of data and of other points of run",
+        "Energy difference d against iteration of run",
+        *(f"{name} of run" for name in ("Data", "Short-run samples", "Long-run samples", "Bank")),
+        *(f"Samples of {name} of run" for name in ("a cat", EVIL, "class 2")),
+        *(f"sample {k}, nearest training example below it, of run" for k in range(1, 6)),
+        *(f"Negatives of run at iteration {k}" for k in ("0", "1,000", "2,000")),
+        *("Reliability of run", "Potential U of other sets of run"),
+        *("Largest class probability of run", "Potential U at the end of run"),
+        "Energy difference d against iteration",
+    ]
     assert "<script" not in page
     assert "&lt;script&gt;" in page
     sources = re.findall(r'(?:src|srcset|href|action)="([^"]*)"', page)
     assert all(source.startswith("data:image/png;base64,") for source in sources)
     for other in ("http://", "https://", "<link", "@import", "url(", "<iframe"):
         assert other not in page
-    (first,) = re.findall(r'src="([^"]*)"[^>]*alt="Short-run samples of run"', page)
-    factor = len(decoded(first)) // (8 * 5 - 1)
-    found = cut(decoded(first), factor, (4, 4), 8)[..., :3]
-    np.testing.assert_array_equal(found, bytes_of(image_arrays()["x_short"][:64]))
+    arrays = image_arrays()
+    for alt, x, columns in (
+        *((f"{name} of run", arrays[key][:64], 8) for name, key in GRIDS.items()),
+        *((f"Samples of {c} of run", arrays["x_class"][[k, k + 3]], 2) for k, c in CLASS.items()),
+        *((PAIR.format(k + 1), np.stack([arrays[x][k] for x in OF_PAIR]), 1) for k in range(5)),
+        ("Tiles of data beside short-run samples of run: Data", arrays["x_data"][:16], 4),
+    ):
+        picture = decoded(named(page, alt).light)
+        factor = picture.shape[1] // (columns * 5 - 1)
+        found = cut(picture, factor, (4, 4), columns)[..., :3]
+        np.testing.assert_array_equal(found, bytes_of(x))
+
+
+GRIDS = {
+    "Data": "x_data",
+    "Short-run samples": "x_short",
+    "Long-run samples": "x_long",
+    "Bank": "x_bank",
+}
+CLASS = {0: "a cat", 1: EVIL, 2: "class 2"}
+PAIR, OF_PAIR = "sample {}, nearest training example below it, of run", ("x_short", "x_nearest")
 
 
 PARTS = [
@@ -341,7 +361,10 @@ def test_far_and_near_sets_share_an_axis() -> None:
     for place, value in zip(places, (1e5 + 100, 9e9), strict=True):
         assert place == pytest.approx(np.arcsinh((value - np.median(u)) / spread), abs=width)
     assert drawn(of_maxp, arrays).get_xlim() == (0, 1)
-    assert of_u.render([arrays], DARK).startswith("data:image/png")
+    # On a dark page the data's own are in its ink, and no line is of the light theme.
+    picture = decoded(of_u.render([arrays], DARK))
+    assert picture.shape == (round(200 * of_u.height), round(200 * of_u.width), 4)
+    line_in(of_u.render([arrays], DARK), DARK.ink)
 
 
 def test_only_the_hardest_sets_stand_beside_the_answer() -> None:

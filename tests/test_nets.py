@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, leaky_relu
 
 from coldness.energies import ScalarEnergy
-from coldness.kernels import Langevin, run
+from coldness.kernels import Kernel, Langevin, run
 from coldness.nets import MLP, ConvNet, NonLocalNet, WideResNet
 from coldness.nets.base import Convolutional, MeanOverPositions
 from coldness.nets.non_local import NonLocal
@@ -239,14 +240,21 @@ def test_memory_layout_of_the_input_changes_nothing(name: str) -> None:
 
 
 @dataclass(frozen=True)
-class Counting(Langevin):
+class Counting(Kernel):
     """Langevin that notes how many steps are drawn at a time."""
 
+    adjusted: ClassVar[bool] = False
     drawn: list[int] = field(default_factory=list)
 
     def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
         self.drawn.append(steps)
-        return super().draw(steps, x, generator)
+        return Langevin(self.step_size).draw(steps, x, generator)
+
+    def init(self, field: Any, x: Tensor) -> Any:
+        return (x,)
+
+    def step(self, *arguments: Any) -> Any:
+        return Langevin(self.step_size).step(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -272,15 +280,23 @@ def test_chains_through_convolutions_are_compiled_a_step_at_a_time(
 @pytest.mark.parametrize(
     ("net", "shape", "words"),
     [
-        (ConvNet(), (3, 28, 28), r"ConvNet takes images of 8, 16, 32, 64, ... pixels a side"),
-        (ConvNet(), (3, 32, 16), r"not \(3, 32, 16\)"),
-        (ConvNet(), (1, 4, 4), "ConvNet takes images"),
-        (ConvNet(), (64,), r"ConvNet takes images \(C, H, W\), not \(64\)"),
-        (ConvNet(attention=5), (3, 32, 32), r"attention must be a side .*\[32, 16, 8, 4\], got 5"),
-        (NonLocalNet(), (3, 28, 28), "NonLocalNet takes images of 8, 16, 24, 32"),
-        (NonLocalNet(), (3, 8, 16), "NonLocalNet takes images"),
-        (WideResNet(10, 1), (3, 2, 8), "at least 4 x 4, not 2 x 8"),
-        (WideResNet(10, 1), (2,), "WideResNet takes images"),
+        (
+            ConvNet(),
+            (3, 28, 28),
+            r"ConvNet needs square images with a side of 8, 16, 32, 64, ... pixels",
+        ),
+        (ConvNet(), (3, 32, 16), r"got \(3, 32, 16\)"),
+        (ConvNet(), (1, 4, 4), "ConvNet needs square images"),
+        (ConvNet(), (64,), r"ConvNet needs images \(C, H, W\), got \(64\)"),
+        (ConvNet(attention=5), (3, 32, 32), r"attention must be one of \[32, 16, 8, 4\], got 5"),
+        (
+            NonLocalNet(),
+            (3, 28, 28),
+            "NonLocalNet needs square images with a side of 8, 16, 24, 32",
+        ),
+        (NonLocalNet(), (3, 8, 16), "NonLocalNet needs square images"),
+        (WideResNet(10, 1), (3, 2, 8), "at least 4 x 4, got 2 x 8"),
+        (WideResNet(10, 1), (2,), "WideResNet needs images"),
     ],
 )
 def test_images_that_do_not_fit_are_refused(

@@ -69,7 +69,7 @@ def test_short_and_constant_series() -> None:
     assert len(cross_correlation([1.0, 2.0, 4.0], [1.0, 0.0, 0.0])) == 5
     assert np.isnan(autocorrelation(np.zeros(50))).all()
     assert np.isnan(cross_correlation(white(50), np.array([*white(49), np.inf]))).all()
-    with pytest.raises(ValueError, match="one length"):
+    with pytest.raises(ValueError, match="equal lengths"):
         cross_correlation(white(50), white(49))
 
 

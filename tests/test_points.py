@@ -19,7 +19,8 @@ from coldness.evaluation import compare_on_grid
 from coldness.evaluation.density import score_on_grid
 from coldness.evaluation.likelihood import plain_models
 from coldness.nets import MLP
-from coldness.training.recipe import RecipeError, find
+from coldness.training import build
+from coldness.training.recipe import find
 from coldness.trust.verdict import judge
 from laws import assert_share, generator
 from small import QUICK, measured, read
@@ -323,7 +324,7 @@ def test_a_network_takes_its_inputs_from_the_data() -> None:
     assert torch.equal(given(x), built(x))
     built.build((3,))
     assert torch.equal(given(x), built(x))
-    with pytest.raises(ValueError, match="the network takes 3 inputs but the data has 2"):
+    with pytest.raises(ValueError, match="the network has 3 inputs, but the data has 2"):
         built.build((2,))
 
 
@@ -345,8 +346,8 @@ def test_settings_build_networks_and_refuse_those_that_do_not_fit(tmp_path: Path
     as_given = read("mixture2d").parts()
     for a, b in zip(by_data.energy.parameters(), as_given.energy.parameters(), strict=True):
         assert torch.equal(a, b)
-    with pytest.raises(RecipeError, match="the network takes 3 inputs but the data has 2"):
-        read("mixture2d", "--energy.net.inputs=3").parts()
+    with pytest.raises(ValueError, match="the network has 3 inputs, but the data has 2"):
+        build(read("mixture2d", "--energy.net.inputs=3").parts())
 
 
 def test_networks_in_composed_energies_are_built_too() -> None:

@@ -52,15 +52,22 @@ def network(dtype: torch.dtype = torch.float64) -> ScalarEnergy:
 
 
 @dataclass(frozen=True)
-class Given(Langevin):
+class Given(Kernel):
     """Langevin with the noise of `tape`, so that how draws are grouped makes no difference."""
 
+    adjusted: ClassVar[bool] = False
     tape: ClassVar[list[Tensor]] = []
     sizes: ClassVar[list[int]] = []
 
     def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
         self.sizes.append(steps)
         return (torch.stack([self.tape.pop(0) for _ in range(steps)]),)
+
+    def init(self, field: Any, x: Tensor) -> Any:
+        return (x,)
+
+    def step(self, *arguments: Any) -> Any:
+        return Langevin(self.step_size).step(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -207,7 +214,7 @@ def test_zero_steps_give_the_start_back(kernel: Kernel) -> None:
 def test_senseless_arguments_raise() -> None:
     with pytest.raises(ValueError, match="steps must be >= 0"):
         run(MALA(0.1), gumbel, normal(2, 1), steps=-1, generator=generator())
-    with pytest.raises(ValueError, match="Langevin refuses no moves"):
+    with pytest.raises(ValueError, match="Langevin rejects no moves"):
         run(
             Langevin(0.1), gumbel, normal(2, 1), steps=3, generator=generator(),
             adaptation=DualAveraging(),
@@ -335,11 +342,19 @@ def test_chains_in_full_coordinates_are_those_in_x(kernel: Kernel, kind: str) ->
 
 
 @dataclass(frozen=True)
-class Fenced(Langevin):
-    """With a step of its own."""
+class Fenced(Kernel):
+    """Langevin with a step of its own, which says nothing about `affine`."""
+
+    adjusted: ClassVar[bool] = False
+
+    def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
+        return Langevin(self.step_size).draw(steps, x, generator)
+
+    def init(self, field: Any, x: Tensor) -> Any:
+        return (x,)
 
     def step(self, *arguments: Any) -> Any:
-        (x,), info = super().step(*arguments)
+        (x,), info = Langevin(self.step_size).step(*arguments)
         return (x.clamp(-0.2, 0.1),), info
 
 
@@ -459,7 +474,9 @@ def test_without_a_compiler_the_chain_runs_eagerly_and_says_so_once(
     assert torch.equal(chains[0].x, eager.x)
     assert torch.equal(chains[1].x, eager.x)
     warnings = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-    assert warnings == ["no compiled chain (RuntimeError: no compiler here); running eagerly"]
+    assert warnings == [
+        "the chain could not be compiled (RuntimeError: no compiler here); running it eagerly"
+    ]
 
 
 @pytest.mark.parametrize("steps", [1, 3, 5, 7, 20, 23])

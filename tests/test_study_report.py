@@ -11,14 +11,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from browser import check_in_browser, images, needs_browser
+from browser import check_in_browser, needs_browser
 from coldness.files import BadFile
+from coldness.report import figures
 from coldness.studies import plates, study_curves
 from coldness.studies.claims import Outcome
 from coldness.studies.page import summarise, write_study_report
-from coldness.studies.plate_figure import figure_png
+from coldness.studies.plate_figure import DPI, GAP, HEAD, LEFT, PAIR_GAP, TILE, figure_png
 from coldness.studies.study import Block, Study
-from test_report import mixture_log_p, mixture_sample
+from page_pictures import assert_panel, levels_in, levels_of, line_in, named, names, rise
+from test_report import MEANS, mixture_log_p, mixture_sample
 
 EVIL = "<script>alert(1)<'\"$_{&"
 COMMAND = "coldness reproduce tiny --out runs/tiny"
@@ -68,7 +70,9 @@ def row(of: Block, seed: int = 0, diverged_at: int | None = None, **levels: Any)
     return {"block": of.name, **levels, "seed": seed, **figures, **rest}
 
 
-def evaluate(folder: Path, dimension: int = 2, slices: bool = False, count: int = 60) -> None:
+def evaluate(
+    folder: Path, dimension: int = 2, slices: bool = False, count: int = 60, model: float = 0.3
+) -> None:
     """A tiny evaluation: a mixture, whose model is a wider one."""
     rng = np.random.default_rng(0)
     folder.mkdir(parents=True)
@@ -82,7 +86,7 @@ def evaluate(folder: Path, dimension: int = 2, slices: bool = False, count: int 
         of, side = "slice_" if slices else "", np.linspace(-2.4, 2.4, 40)
         grid = np.stack(np.meshgrid(side, side, indexing="ij"), -1)
         arrays |= {f"{of}side": side, f"{of}log_p_data": mixture_log_p(grid, 0.2)}
-        arrays[f"{of}log_p_model"] = mixture_log_p(grid, 0.3)
+        arrays[f"{of}log_p_model"] = mixture_log_p(grid, model)
     np.savez(folder / "evaluation.npz", **arrays)
 
 
@@ -135,6 +139,48 @@ def crossed_rows() -> list[dict[str, Any]]:
     return [row(CROSSED, 0, beta=beta, variant=v) for beta, v in levels]
 
 
+SHOWN = np.linspace(-2.4, 2.4, 40)
+SHOWN = SHOWN[np.abs(SHOWN) <= 1.6]
+PLANE = np.stack(np.meshgrid(SHOWN, SHOWN, indexing="ij"), -1)
+"""Points that panels of `evaluate` show."""
+
+CURVES = ["KL(data || model), nats of {}", "Energy distance of short-run samples of {}"]
+
+
+def rows_of_plate(
+    axis: str, there: list[Any], truth: str = "truth", model: bool = True
+) -> list[str]:
+    """Alternative texts of a strip: truth and pairs at each level that is there, twice."""
+    kinds = ("p", "short-run samples") if model else ("short-run samples",)
+    return [
+        name
+        for row in ("density", "log density")
+        for name in (
+            f"{truth}: {row}",
+            *(f"{kind} at {axis} = {level}: {row}" for level in there for kind in kinds),
+        )
+    ]
+
+
+def assert_mixture(address: str, std: float, log: bool = False) -> None:
+    """A panel shows the mixture with this width, on the scale of that with 0.2."""
+    log_p, top = mixture_log_p(PLANE, std), float(mixture_log_p(PLANE, 0.2).max())
+    if log:
+        floor = np.log(np.exp(log_p) + figures.SMALLEST)
+        assert_panel(address, floor, top - figures.LOG_RANGE, top)
+    else:
+        assert_panel(address, np.exp(log_p), 0.0, np.exp(top))
+
+
+def ring_and_centre(address: str) -> tuple[float, float]:
+    """Mean level of a panel where the mixture's heavy modes are, and at its centre."""
+    found = levels_in(address)
+    side = np.linspace(-1.6, 1.6, len(found))
+    x, y = np.meshgrid(side, side, indexing="ij")
+    near = [np.hypot(x - a, y - b) < 0.15 for a, b in MEANS[4:]]
+    return float(found[np.any(near, 0)].mean()), float(found[np.hypot(x, y) < 0.15].mean())
+
+
 def test_the_page_has_all_sections(tmp_path: Path) -> None:
     rows = plain_rows() + crossed_rows()
     page = page_of(tmp_path, study_of(PLAIN, CROSSED), rows, NUMBERS)
@@ -149,12 +195,45 @@ def test_the_page_has_all_sections(tmp_path: Path) -> None:
     assert page.count(">holds</span>") == 2  # a claim and a number
     assert page.count(">does not hold</span>") == 2
     assert page.count(">not measured</span>") == 1
-    # Truth and a pair at each level, twice; a strip for each variant; two curves a block.
-    assert len(images(page)) == 2 * (1 + 2 * 3) + 2 * 2 * (1 + 2 * 2) + 2 * 2
-    assert all(re.search(r'alt="[^"]+', image) for image in images(page))
+    # A strip for each variant; two curves for each block.
+    of_plain, of_crossed = ([c.format(name) for c in CURVES] for name in ("mixture", "crossed"))
+    strip = rows_of_plate("beta", [0, 0.9])
+    expected = [*rows_of_plate("beta", [0, 0.5, 0.9]), *of_plain, *strip, *strip, *of_crossed]
+    assert names(page) == expected
     assert "variant = other" in page
     assert "KL 2<" in page
     assert not list((tmp_path / "new").glob("*.partial"))
+
+
+def test_plates_show_the_densities_of_their_runs(tmp_path: Path) -> None:
+    """One run has another model: its panels differ, on the scale of the truth, and no other's."""
+    rows = [row(PLAIN, 0, beta=beta) for beta in (0, 0.5, 0.9)]
+    evaluate(tmp_path / "runs" / rows[1]["run"], model=0.5)
+    page = page_of(tmp_path, study_of(PLAIN), rows)
+    for log in (False, True):
+        kind = "log density" if log else "density"
+        assert_mixture(named(page, f"truth: {kind}").light, 0.2, log)
+        for level, std in ((0, 0.3), (0.5, 0.5), (0.9, 0.3)):
+            assert_mixture(named(page, f"p at beta = {level}: {kind}").light, std, log)
+    ring, centre = ring_and_centre(named(page, "short-run samples at beta = 0.5: density").light)
+    assert ring > 0.15
+    assert centre < 0.1 * ring
+
+
+def test_curves_follow_the_figures_of_the_rows(tmp_path: Path) -> None:
+    """KL rises with beta in one line, the energy distance falls, and single seeds are dots."""
+    rows = [
+        r | {"kl": 1.0 + 5 * r["beta"], "energy_distance_short": 0.1 - 0.1 * r["beta"]}
+        for r in plain_rows()
+    ]
+    page = page_of(tmp_path, study_of(PLAIN), rows)
+    kl, distance = (named(page, curve.format("mixture")) for curve in CURVES)
+    for theme, (up, down) in (
+        (figures.LIGHT, (kl.light, distance.light)),
+        (figures.DARK, (kl.dark, distance.dark)),
+    ):
+        assert rise(up, theme.runs[0]) > 0.3
+        assert rise(down, theme.runs[0]) < -0.2
 
 
 def test_it_needs_nothing_else(tmp_path: Path) -> None:
@@ -182,7 +261,8 @@ def test_diverged_missing_and_unevaluated_runs_are_said(tmp_path: Path) -> None:
     page = page_of(tmp_path, study_of(PLAIN), rows)
     assert "diverged at iteration 1,234" in page
     assert "not run" in page
-    assert len(images(page)) == 2 * (1 + 2) + 2
+    assert names(page) == rows_of_plate("beta", [0]) + [c.format("mixture") for c in CURVES]
+    assert_mixture(named(page, "p at beta = 0: density").light, 0.3)
     shutil.rmtree(tmp_path / "runs")
     page = page_of(tmp_path, study_of(PLAIN), [rows[1]])
     assert "No run has pictures" in page
@@ -194,7 +274,7 @@ def test_diverged_missing_and_unevaluated_runs_are_said(tmp_path: Path) -> None:
 def test_a_study_before_its_first_run(tmp_path: Path) -> None:
     page = page_of(tmp_path, study_of(PLAIN, CROSSED), [], outcomes=[])
     assert page.count("No run has pictures") == 2
-    assert not images(page)
+    assert not names(page)
     numbers_only = page_of(tmp_path, study_of(), [], NUMBERS, outcomes=[])
     assert 'id="numbers"' in numbers_only
     assert 'id="means"' not in numbers_only
@@ -227,15 +307,31 @@ def test_more_than_two_dimensions_have_no_model_density(tmp_path: Path) -> None:
     page = page_of(tmp_path, study_of(PLAIN), plain_rows(), dimension=4)
     assert "histograms of the first two of 4 dimensions" in page
     assert ">data</th>" in page
-    assert len(images(page)) == 2 * (1 + 3) + 2
+    plate = rows_of_plate("beta", [0, 0.5, 0.9], "data", model=False)
+    assert names(page) == plate + [c.format("mixture") for c in CURVES]
+    ring, centre = ring_and_centre(named(page, "data: density").light)
+    assert ring > 3 * centre
+
+
+BOTH = ("data", "noise")
+PANEL = {"sampl": "short-run samples at scheme = {}: {}", "slice": "slice at scheme = {}: {}"}
 
 
 def test_plate_with_slices(tmp_path: Path) -> None:
     rows = scheme_rows(tmp_path)
     page = page_of(tmp_path, study_of(SCHEMES), rows)
-    assert len(images(page)) == 4 * (1 + 2)  # samples and slice, density and log density
-    for label in ("samples", "slice", "samples, log", "slice, log"):
-        assert page.count(f'alt="truth: {label}"') == 1
+    assert names(page) == [
+        name
+        for label in ("samples", "slice", "samples, log", "slice, log")
+        for name in (f"truth: {label}", *(PANEL[label[:5]].format(s, label) for s in BOTH))
+    ]
+    for label, log in (("slice", False), ("slice, log", True)):
+        assert_mixture(named(page, f"truth: {label}").light, 0.2, log)
+        assert_mixture(named(page, f"slice at scheme = noise: {label}").light, 0.3, log)
+    ring, centre = ring_and_centre(
+        named(page, "short-run samples at scheme = noise: samples").light
+    )
+    assert ring > 3 * centre
     places = [page.index(f"<span>{x}</span></th>") for x in ("samples", "slice", "samples, log")]
     assert places == sorted(places)
     assert "short-run samples at scheme = noise: samples" in page
@@ -254,7 +350,13 @@ def test_a_slice_that_one_run_lacks(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "runs" / rows[0]["run"])
     evaluate(tmp_path / "runs" / rows[0]["run"], 5)
     page = page_of(tmp_path, study_of(SCHEMES), rows)
-    assert len(images(page)) == 4 * (1 + 2) - 2
+    of_slices = [name for name in names(page) if "slice" in name]
+    assert of_slices == [
+        *("truth: slice", "slice at scheme = noise: slice"),
+        *("truth: slice, log", "slice at scheme = noise: slice, log"),
+    ]
+    assert len(names(page)) == len(of_slices) + 2 * (1 + 2)  # and samples of both schemes
+    assert_mixture(named(page, "slice at scheme = noise: slice").light, 0.3)
     assert "dimensions, histograms" in page
 
 
@@ -337,7 +439,15 @@ def test_a_wide_axis_and_figures_that_are_not_positive_are_drawn(tmp_path: Path)
     wide = block(steps=axis(1, 10, 1000))
     rows = [row(wide, steps=steps) | {"kl": -0.001} for steps in (1, 10, 1000)]
     rows.append(row(wide, 1, 50, steps=10))
-    assert len(images(page_of(tmp_path, study_of(wide), rows))) == 2 * (1 + 2 * 3) + 2
+    page = page_of(tmp_path, study_of(wide), rows)
+    plate = rows_of_plate("steps", [1, 10, 1000])
+    assert names(page) == plate + [c.format("mixture") for c in CURVES]
+    # The line is broken at 10 steps, where one seed diverged: a cross at the top of a logarithmic
+    # axis, a third of the way.
+    for curve in CURVES:
+        x, y = line_in(named(page, curve.format("mixture")).light, figures.LIGHT.runs[0])
+        assert 0.35 < x.min() < x.max() < 0.5
+        assert y.min() > 0.85
 
 
 def test_summary() -> None:
@@ -348,17 +458,44 @@ def test_summary() -> None:
 
 
 def test_figure_png_holds_the_plate(tmp_path: Path) -> None:
+    """Each tile is where it should be and shows its run; a run that diverged is hatched."""
     study, rows = study_of(PLAIN, CROSSED), [*plain_rows()[:2], *crossed_rows()]
     rows.append(row(PLAIN, 0, 1234, beta=0.9))
+    evaluate(tmp_path / "runs" / rows[1]["run"], model=0.5)
     page_of(tmp_path, study, rows)
-    sizes = []
-    for name in ("mixture", "crossed"):
-        out = figure_png(study, rows, tmp_path / "runs", name, tmp_path / f"{name}.png")
-        with Image.open(out) as picture:
-            sizes.append(picture.size)
-            assert picture.format == "PNG"
-    assert sizes[0][0] > sizes[1][0]  # three levels against two
-    assert sizes[0][1] < sizes[1][1]  # one strip against two
+    out = figure_png(study, rows, tmp_path / "runs", "mixture", tmp_path / "mixture.png")
+    inch, tile, gap, between = DPI, TILE, GAP, PAIR_GAP
+    with Image.open(out) as picture:
+        assert picture.format == "PNG"
+        drawn = np.asarray(picture.convert("RGB"), dtype=int)
+    lefts = [LEFT + tile + between + k * (2 * tile + gap + between) for k in range(3)]
+    assert drawn.shape[1] == pytest.approx(inch * (lefts[2] + 2 * tile + gap + 0.1), abs=2)
+
+    def shown_at(left: float, k: int = 0) -> np.ndarray:
+        """Levels [x, y] of the tile in row k at places of the grid, away from its edges."""
+        top = HEAD + k * (tile + gap)
+        places = (SHOWN[2:-2] - SHOWN[0]) / (SHOWN[-1] - SHOWN[0])
+        inset = 0.5 * tile / len(SHOWN)  # of a point's own square
+        along = inset + places * (tile - 2 * inset)
+        x = ((left + along) * inch).astype(int)
+        y = ((top + tile - along) * inch).astype(int)
+        return levels_of(drawn[y][:, x]).T
+
+    top = np.exp(mixture_log_p(PLANE, 0.2).max())
+    for left, std in ((LEFT, 0.2), (lefts[0], 0.3), (lefts[1], 0.5)):
+        expected = np.exp(mixture_log_p(PLANE, std)[2:-2, 2:-2]) / top
+        # Pixels are interpolated between points of the grid: alike, not equal.
+        assert np.corrcoef(shown_at(left).ravel(), expected.ravel())[0, 1] > 0.99
+        assert shown_at(left).max() == pytest.approx(expected.max(), abs=0.15)
+        assert shown_at(left, 1).mean() > shown_at(left).mean()  # the logarithm below
+    hatched = drawn[int(HEAD * inch) : int((HEAD + tile) * inch), int(lefts[2] * inch) :]
+    assert (hatched == (0xF2, 0xF4, 0xF6)).all(2).mean() > 0.2
+    assert np.ptp(hatched, axis=2).max() < 60  # and nothing of a panel's colours
+    crossed = figure_png(study, rows, tmp_path / "runs", "crossed", tmp_path / "crossed.png")
+    with Image.open(crossed) as picture:
+        colours = np.asarray(picture.convert("RGB"), dtype=int)
+    lit = np.ptp(colours, axis=2).max(axis=1) > 60  # rows of pixels that are in a panel
+    assert np.count_nonzero(np.diff(lit.astype(int)) == 1) == 2 * 2  # two strips of two rows
     with pytest.raises(BadFile, match="no run of mixture"):
         figure_png(study, [], tmp_path / "runs", "mixture", tmp_path / "none.png")
 

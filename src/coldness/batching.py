@@ -1,7 +1,8 @@
-"""Many examples in parts, as many at a time as there is memory for.
+"""Batching: many examples in parts that fit in memory.
 
-    in training      `at_once` of a recipe: parts whose activations are computed again in backward
-    in evaluation    parts by the size of an example, and no more than that
+    in training      `at_once` of a recipe: parts whose activations are recomputed in the backward
+                     pass
+    in evaluation    parts whose number of examples depends on the size of an example
 
 References:
     Training Deep Nets with Sublinear Memory Cost (Chen et al., 2016).
@@ -21,8 +22,8 @@ from torch.utils.checkpoint import checkpoint
 POINTS_AT_ONCE = 20_000
 
 VALUES_AT_ONCE = 2**20
-"""Of points in many dimensions: 341 images of 3 x 32 x 32, of which a layer of a wide network is
-some 200 MB."""
+"""Largest number of values per part: 341 images of 3 x 32 x 32, for which one layer of a wide
+network takes about 200 MB."""
 
 _most: ContextVar[int | None] = ContextVar("most", default=None)
 
@@ -30,13 +31,13 @@ _most: ContextVar[int | None] = ContextVar("most", default=None)
 def checkpointed(
     function: Callable[..., Tensor], size: int | None, x: Tensor, *more: Tensor | None
 ) -> Tensor:
-    """function(x, *more), (N, ...), with gradients: `size` examples in memory; null for all.
+    """function(x, *more), (N, ...), with gradients and the activations of one part in memory.
 
     Args:
-        function: of examples and what belongs to each of them.
-        size: of a part.
+        function: of examples, and of tensors with one entry per example.
+        size: examples per part; None for all at once.
         x: examples (N, ...).
-        more: tensors (N, ...), or null where there is none.
+        more: tensors (N, ...), or None for a missing one.
     """
     if size is None or size >= len(x):
         return function(x, *more)
@@ -51,7 +52,7 @@ def checkpointed(
 
 @contextmanager
 def at_most(count: int | None) -> Iterator[None]:
-    """No more than `count` points in a part meanwhile; null for no such limit."""
+    """Limit parts to `count` points within this context; None for no such limit."""
     token = _most.set(count)
     try:
         yield
@@ -60,12 +61,12 @@ def at_most(count: int | None) -> Iterator[None]:
 
 
 def parts(points: Tensor) -> tuple[Tensor, ...]:
-    """Points (N, ...) in parts."""
+    """Points (N, ...), split into parts."""
     return points.split(at_once(points.shape[1:]))
 
 
 def at_once(shape: tuple[int, ...]) -> int:
-    """Points of that shape in a part."""
+    """Number of points of this shape per part."""
     count = max(1, min(POINTS_AT_ONCE, VALUES_AT_ONCE // max(1, math.prod(shape))))
     most = _most.get()
     return count if most is None else min(count, most)

@@ -1,7 +1,7 @@
 """Quantities that change over training: learning rate, beta, data noise, step size.
 
-A schedule is a function of the iteration t, of n in all. Wherever a recipe takes one, it takes a
-plain number too.
+A schedule is a function of the iteration t out of n. Wherever a recipe accepts a schedule, it also
+accepts a plain number.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Geometric(Schedule):
 
     Args:
         start: value at the first iteration.
-        rate: factor an iteration, in (0, 1].
+        rate: factor per iteration, in (0, 1].
         floor: smallest value.
     """
 
@@ -43,12 +43,12 @@ class Geometric(Schedule):
 
 @dataclass(frozen=True)
 class Linear(Schedule):
-    """From start to end by equal differences, over a part of training; then end.
+    """Linear from start to end over the first part of training; then constant.
 
     Args:
         start: value at the first iteration.
-        end: value at the last.
-        part: of training that the change takes, in (0, 1].
+        end: value at the end of the change.
+        part: fraction of training that the change takes, in (0, 1].
     """
 
     start: float
@@ -69,7 +69,7 @@ class Cosine(Schedule):
 
     Args:
         start: value at the first iteration.
-        end: value at the last.
+        end: value at the last iteration.
     """
 
     start: float = 1.0
@@ -81,12 +81,12 @@ class Cosine(Schedule):
 
 @dataclass(frozen=True)
 class Stairs(Schedule):
-    """Start, multiplied by a factor at given parts of training.
+    """Piecewise constant: multiplied by a factor at given fractions of training.
 
     Args:
         start: value at the first iteration.
-        factor: what it is multiplied by at each.
-        at_parts: of training, in (0, 1).
+        factor: factor of each change.
+        at_parts: fractions of training at which the value changes, in (0, 1).
     """
 
     start: float = 1.0
@@ -103,11 +103,11 @@ class Stairs(Schedule):
 
 @dataclass(frozen=True)
 class WarmUp(Schedule):
-    """Another schedule, multiplied by (t + 1) / iterations until that is 1.
+    """Another schedule, multiplied by (t + 1) / iterations during the first iterations.
 
     Args:
-        iterations: how long the warm-up takes.
-        then: what is warmed up.
+        iterations: length of the warm-up.
+        then: the schedule or number that is warmed up.
     """
 
     iterations: int
@@ -122,7 +122,7 @@ class WarmUp(Schedule):
 
 
 def value_at(quantity: float | Schedule, t: int, n: int) -> float:
-    """The number at iteration t of n, of a schedule or a constant."""
+    """The value of a schedule, or of a constant, at iteration t of n."""
     return quantity.at(t, n) if isinstance(quantity, Schedule) else float(quantity)
 
 

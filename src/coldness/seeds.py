@@ -1,7 +1,7 @@
 """Independent streams of random numbers from one seed.
 
-Two generators with the same seed give the same numbers, and a sampler of data and one of noise that
-draw the same numbers are not independent: every use has a stream of its own.
+Two generators with the same seed give the same numbers. If data and chain noise were drawn from
+such a pair, they would not be independent; therefore every use has its own stream.
 """
 
 from __future__ import annotations
@@ -13,7 +13,13 @@ import torch
 def generators(
     seed: int, device: torch.device | str = "cpu", attempt: int = 0
 ) -> tuple[torch.Generator, torch.Generator]:
-    """Of the data, on the CPU, and of the chains, on the device; others for every attempt."""
+    """The generators of the data (on the CPU) and of the chains (on the device).
+
+    Args:
+        seed: of the run.
+        device: of the chains.
+        attempt: number of the attempt after rollbacks; each attempt has its own streams.
+    """
     entropy = [seed, attempt] if attempt else seed
     of_data, of_chains = np.random.SeedSequence(entropy).generate_state(2, np.uint64).tolist()
     return (

@@ -1,4 +1,4 @@
-"""Diagnostics: what the metrics of a run say, as pure functions of arrays."""
+"""Diagnostics: metrics of runs, chains and banks, as pure functions of arrays."""
 
 from coldness.diagnostics.losses import paired_covariance, signal_to_noise
 

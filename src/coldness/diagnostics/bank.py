@@ -1,16 +1,19 @@
-"""The health of a bank of persistent chains, from what its slots hold.
+"""The health of a bank (replay buffer) of persistent chains, from the contents of its slots.
 
     bank_age          mean number of steps since a slot was last filled from the start
-    bank_untouched    share of slots that never ran
-    bank_near_start   share of slots that are nearer to a fresh start than to an example of data
-    bank_near_start_data   the same share of other examples: what the first is where chains arrived
-    bank_saturated    share of slots whose potential is below the lowest hundredth of the data's:
-                      0.01 where bank and data agree, near 1 where the model likes its chains better
-                      than any data (Anatomy: oversaturated)
-    bank_duplicates   share of slots that hold the same point as an earlier one
-    bank_spacing      median distance of a slot to its nearest other, over that of as many examples:
-                      1 where the bank is as spread out as data, near 0 where it has collapsed
-    bank_lost         slots that are not finite; where there are any, there is no more to say
+    bank_untouched    fraction of slots that never ran
+    bank_near_start   fraction of slots that are nearer to a fresh start than to a data example
+    bank_near_start_data   the same fraction for other data examples: the value of bank_near_start
+                      once chains have reached the data
+    bank_saturated    fraction of slots whose potential is below the lowest percentile of data's:
+                      0.01 if bank and data agree, near 1 if the model prefers its chains to data
+                      (Anatomy: oversaturated)
+    bank_duplicates   duplicate chains: fraction of slots with the same point as an earlier slot
+    bank_spacing      median distance of a slot to its nearest neighbour, relative to that of as
+                      many data examples: 1 if the bank is as spread out as data, near 0 if it
+                      collapsed
+    bank_lost         number of slots that are NaN or infinite; if there are any, only bank_age and
+                      bank_untouched are measured
 
 Distances are in units of the data's standard deviation in each coordinate.
 
@@ -29,7 +32,7 @@ from torch import Tensor
 from coldness.diagnostics.distances import distances
 
 COMPARED = 1000
-"""Slots, starts and examples that distances are taken of: shares are known to 0.016."""
+"""Slots, starts and examples used for distances: fractions have a standard error of 0.016."""
 
 LOWEST = 0.01
 
@@ -41,11 +44,11 @@ def bank_health(
 
     Args:
         x: slots (N, ...).
-        age: steps of each (N,).
-        starts: fresh draws of what slots are filled from (M, ...).
-        x_data: examples (M, ...), at least twice as many as are compared or all of them count.
+        age: number of steps of each slot (N,).
+        starts: fresh draws (M, ...) from the start that fills the slots.
+        x_data: examples (M, ...); one half is compared with the other.
         u: potentials of the slots (N,).
-        u_data: potentials of examples.
+        u_data: potentials of data examples.
     """
     metrics = {
         "bank_age": float(age.double().mean()),
@@ -72,7 +75,7 @@ def bank_health(
 
 
 def _nearer(x: Tensor, a: Tensor, b: Tensor) -> float:
-    """Share of x (N, D) whose nearest point of a (M, D) is nearer than that of b (M, D)."""
+    """Fraction of x (N, D) that is nearer to its nearest point of a (M, D) than to that of b."""
     return float((_nearest(x, a) < _nearest(x, b)).double().mean())
 
 

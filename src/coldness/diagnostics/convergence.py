@@ -1,15 +1,15 @@
-"""Whether long chains have converged to what the data looks like under the model.
+"""Whether long chains have converged to the potentials of the data.
 
     shift    (mean U of long-run chains - mean U of data) / standard deviation of U of data
-    change   (median U at the end - median U half way) / the same
+    change   (median U at the end - median U half way) / standard deviation of U of data
 
-    converged      |shift| and |change| small: long chains look to the model as data does
-    oversaturated  shift far below 0: the model has states that it likes much better than data
-    drifting       anything else: chains are still under way, or leave
+    converged      |shift| and |change| are small: long chains have the potentials of data
+    oversaturated  shift is far below 0: the model has states of much lower potential than data
+    drifting       anything else: chains are still moving towards the data, or leave it
 
 A shift of 0.5 is half a standard deviation: with equal spreads, the two histograms of energies
-overlap by 80%. Chains that are stationary change by less than a tenth between half way and the end;
-a quarter is outside what sampling explains with several hundred chains.
+overlap by 80%. Stationary chains change by less than a tenth between half way and the end; with
+several hundred chains, a change of a quarter cannot be explained by sampling noise.
 
 References:
     Revisiting Contrastive Divergence for Density Estimation and Sample Generation
@@ -32,18 +32,18 @@ CHANGE = 0.25
 
 
 def shift(u_long: Tensor, u_data: Tensor) -> float:
-    """Of potentials (N,) and (M,)."""
+    """The shift of potentials (N,) of long-run chains against potentials (M,) of data."""
     return float((u_long.double().mean() - u_data.double().mean()) / u_data.double().std())
 
 
 def change(steps: Sequence[int], medians: Sequence[float], u_data: Tensor) -> float:
-    """From the note nearest to half of the last step, to the last."""
+    """The change from the record nearest to half of the last step to the last record."""
     half = min(range(len(steps)), key=lambda k: abs(steps[k] - steps[-1] / 2))
     return float((medians[-1] - medians[half]) / u_data.double().std())
 
 
 def state(shift: float, change: float) -> State:
-    """NaN is drifting."""
+    """The state for this shift and change; NaN counts as drifting."""
     if abs(shift) < SHIFT and abs(change) < CHANGE:
         return "converged"
     return "oversaturated" if shift <= -SHIFT else "drifting"

@@ -1,17 +1,18 @@
-"""Whether a figure has left its own running law: a CUSUM of robust z-scores.
+"""Change detection for one metric: a CUSUM of robust z-scores against its own recent past.
 
     z_t = min((x_t - median) / max(1.48 MAD, least_spread), cap)
     C_t = max(0, C_{t-1} + z_t - slack),     alarm where C_t > limit
 
-with median and median absolute deviation over a window of values that ends `lag` values ago. Since
-is where C last left 0: the estimate of when the change began.
+with the median and the median absolute deviation (MAD) of a window of values that ends `lag` values
+ago. The time at which C last left 0 is the estimate of when the change began.
 
-Why this and not a threshold. The law of a gap or a gradient norm is not known beforehand, differs
-between models by orders of magnitude, has heavy tails, and moves slowly while a model learns. So
-the reference is the figure's own recent past, by medians, which a few wild values do not move; the
-lag keeps the beginning of a change out of its own reference; the cap and the sum let one wild batch
-pass, and not several in a row; a rise too small for a single z to be large adds up. Of metrics on a
-logarithmic scale the least spread is a factor: what stays within it is no change at all.
+Why this and not a threshold: the distribution of a gap or a gradient norm is not known beforehand,
+differs between models by orders of magnitude, has heavy tails, and moves slowly while a model
+learns. So the reference is the metric's own recent past, summarised by medians, which a few
+outliers do not move. The lag keeps the beginning of a change out of its own reference. The cap and
+the sum ignore a single outlying batch, but not several in a row; a rise that is too small for a
+large z adds up. For metrics on a logarithmic scale the least spread is a factor: variation within
+it counts as no change.
 
 References:
     Continuous Inspection Schemes (Page, 1954), section 2.
@@ -32,17 +33,17 @@ NORMAL = 1.4826
 
 @dataclass
 class Cusum:
-    """Of one figure, upwards; its state is all in its fields.
+    """Detects an upward change of one metric; its fields are its whole state.
 
     Args:
-        window: values that the law is taken from.
-        lag: newest values that are left out of it.
-        least: fewest values that make a law; nothing is said before.
-        least_spread: smallest standard deviation that is believed.
-        slack: z-score that counts as nothing; 3 is one in 700 for a normal law.
-        cap: largest z-score that counts.
-        limit: of the sum; with the defaults at least five values in a row.
-        renew: new values after which the law is taken anew.
+        window: number of values in the reference.
+        lag: number of newest values that are left out of the reference.
+        least: fewest values for a reference; before that there is no alarm.
+        least_spread: lower bound on the standard deviation of the reference.
+        slack: z-score that adds nothing to the sum; a normal variable exceeds 3 once in 700 times.
+        cap: largest z-score that is added.
+        limit: of the sum; with the defaults, an alarm takes at least five values in a row.
+        renew: number of new values after which the reference is updated.
     """
 
     window: int = 500
@@ -60,7 +61,7 @@ class Cusum:
     run: int = 0
 
     def push(self, x: Sequence[float]) -> int | None:
-        """Takes new values in; gives the index of the first that raises an alarm."""
+        """Add new values; returns the index of the first that raises an alarm, or None."""
         if self.reference is None or self.fresh >= self.renew:
             self.reference, self.fresh = self.law(), 0
         self.values += x
@@ -78,7 +79,7 @@ class Cusum:
         return None
 
     def law(self) -> tuple[float, float] | None:
-        """Median and spread of the reference, or None while there are too few values."""
+        """Median and standard deviation of the reference; None while there are too few values."""
         if len(self.values) - self.lag < self.least:
             return None
         reference = np.asarray(self.values[: -self.lag] if self.lag else self.values)

@@ -1,27 +1,28 @@
-"""What came of a training: one of five states, from its metrics, with what to do about it.
+"""The state of a training run: one of five, from its metrics, with advice.
 
-    diverging        a figure of the window is not finite; or |d| grew a hundredfold within it; or
-                     nine of ten updates are expansions and |d| is above 100 nats: data and
-                     negatives are driven apart, and no contraction answers
+    diverging        a metric of the window is NaN or infinite; or |d| grew a hundredfold within it;
+                     or nine of ten updates are expansions and |d| is above 100 nats: data and
+                     negatives are driven apart, and no contraction follows
     starved          GradScale is below 0.05 in half of the updates: no negative is competitive
     oversaturated    long chains end at potentials far below the data's; or nine of ten updates are
-                     contractions: the training's own chains do
-    non-convergent   long chains do not settle where data is, or expansions still go on
-    convergent       steady, and long chains look to the model as data does and no longer move
+                     contractions: the chains of training do
+    non-convergent   long chains do not settle at the data, or expansions continue
+    convergent       training is steady, and long chains have the potentials of data and no longer
+                     move
 
-in this order: the first that holds. Where long chains are (`converged`, `oversaturated`,
-`drifting`) is judged as in convergence.py, on the model itself, whatever beta was. d alone cannot
-tell the last three apart: it is around 0 in all of them (practical appendix D). So without metrics
-of long chains only strong oscillation or lasting expansion make a run non-convergent, and a steady
-one has no state.
+The first state that holds, in this order, is reported. The state of long chains (`converged`,
+`oversaturated`, `drifting`) is that of convergence.py, of the model itself, for any beta. d alone
+cannot distinguish the last three states: it is around 0 in all of them (practical appendix D). So
+without metrics of long chains only strong oscillation or lasting expansion makes a run
+non-convergent, and a steady run has no state.
 
-Nine of ten: in steady runs expansions were between 0.41 and 0.73 of all updates, whatever beta, up
-to 0.85 where a good part of them was starved, and in those that ran away from 0.93 on; chance alone
-moves the share of 2,000 by 0.01. But pairs of data and chains that start at it show the sign of the
-smallest d, so that |d| is asked too: at 100 nats data is e^100 times as likely as negatives; steady
-runs of the recipes stayed below 25. A hundredfold: a run that learns takes |d| to its level within
-some hundred iterations, and up to sevenfold within 2,000 afterwards; one that explodes passes
-orders of magnitude.
+Nine of ten: in steady runs expansions were between 0.41 and 0.73 of all updates for any beta, up to
+0.85 if many updates were starved, and 0.93 or more in diverging runs; the standard error of a
+fraction of 2,000 updates is 0.01. For pairs of data and chains that start at data, even a tiny d
+has a consistent sign, so |d| is also checked: at 100 nats data is e^100 times as likely as
+negatives; steady runs of the recipes stayed below 25. A hundredfold: in a run that learns, |d|
+reaches its level within some hundred iterations and grows up to sevenfold within 2,000 afterwards;
+in a run that diverges it grows by orders of magnitude.
 
 References:
     On the Anatomy of MCMC-Based Maximum Likelihood Learning of Energy-Based Models
@@ -52,29 +53,29 @@ SIZE = 100.0
 STARVED = 0.5
 
 SENTENCES: dict[State, str] = {
-    "diverging": "Updates drive the potentials of data and negatives apart, and nothing answers.",
-    "starved": "No negative is nearly as likely as data, so that there is nothing to learn from.",
-    "oversaturated": "Chains find states that the model likes far better than data.",
-    "non-convergent": "Training and its chains have not settled together.",
-    "convergent": "Training is steady, and long chains stay where data is.",
+    "diverging": "Updates drive the potentials of data and negatives apart without limit.",
+    "starved": "No negative is nearly as likely as data, so there is nothing to learn from.",
+    "oversaturated": "Chains find states that are far more likely under the model than data.",
+    "non-convergent": "Training and its chains have not reached a common steady state.",
+    "convergent": "Training is steady, and long chains stay at the data.",
 }
 
 ADVICE: dict[State, str] = {
-    "diverging": "Lower the learning rate or the kernel's step, give chains more steps, or let a "
-    "positive beta make bad negatives count less.",
-    "starved": "Start chains nearer to the data or give them more steps, and set least_grad_scale "
-    "so that such updates are left out.",
+    "diverging": "Lower the learning rate or the step size of the kernel, use more steps per "
+    "chain, or use a positive beta, which gives bad negatives less weight.",
+    "starved": "Start chains nearer to the data or use more steps per chain, and set "
+    "least_grad_scale, which skips such updates.",
     "oversaturated": "Lower the learning rate towards the end, or use longer or persistent chains, "
     "or a positive beta; until then, draw samples with chains as long as in training.",
-    "non-convergent": "Draw samples with chains as long as in training; if long ones are needed, "
-    "use persistent chains with a falling learning rate.",
-    "convergent": "Nothing needs to be done.",
+    "non-convergent": "Draw samples with chains as long as in training; if long chains are needed, "
+    "use persistent chains with a decaying learning rate.",
+    "convergent": "No action is needed.",
 }
 
 
 @dataclass(frozen=True)
 class TrainingState:
-    """The state, the numbers behind it, what it means, and what to do."""
+    """The state, its metrics as text, what it means, and what to do."""
 
     state: State
     figure: str
@@ -83,7 +84,7 @@ class TrainingState:
 
 
 def training_state(metrics: Metrics) -> TrainingState | None:
-    """Of the metrics of metrics.json, any of which may be missing; None where they say nothing."""
+    """The state according to metrics.json, of which any metric may be missing; None if unknown."""
     state = _state(metrics)
     if state is None:
         return None
@@ -108,7 +109,7 @@ def _state(metrics: Metrics) -> State | None:
 
 
 def _long_run(metrics: Metrics) -> str | None:
-    """Where long chains are; None where there were none, or none long enough to see."""
+    """The state of long chains; None if there were none, or none long enough."""
     if metrics.get("lost_chains_short") or metrics.get("lost_chains_long"):
         return "drifting"
     if "u_shift" not in metrics or "u_drift" not in metrics:
@@ -125,24 +126,24 @@ def _oscillation(metrics: Metrics) -> Oscillation:
 
 
 def _notes(metrics: Metrics, state: State) -> list[str]:
-    """What qualifies the sentence."""
+    """Sentences that qualify the first one."""
     notes = []
     expanding = not metrics.get("expansion_share", 0.0) < ONE_SIDED
     if state == "non-convergent" and _long_run(metrics) == "drifting":
-        notes.append("Long chains are not where data is, or still on their way.")
+        notes.append("Long chains are not at the data, or still move.")
     if state in ("oversaturated", "non-convergent") and expanding:
-        notes.append("Nearly all updates still expand the energy: it has not come to rest.")
+        notes.append("Nearly all updates still expand the energy: it is not stationary.")
     if state in ("convergent", "non-convergent", "oversaturated") and _strong(metrics):
-        notes.append("Updates take back most of those before them: the learning rate is high.")
+        notes.append("Updates mostly undo the updates before them: the learning rate is high.")
     if state == "convergent" and not metrics.get("rhat", 1.0) < SEPARATE:
-        notes.append("But chains keep to places of their own: the shares of modes are unchecked.")
+        notes.append("But chains do not mix between modes: the weights of modes are not checked.")
     if state in ("convergent", "non-convergent") and metrics.get("beta", 0.0) > 0:
-        notes.append("In training chains were hotter than the model, and weights made up for it.")
+        notes.append("In training, chains were hotter than the model; weights corrected for it.")
     return notes
 
 
 def _metrics(metrics: Metrics) -> list[str]:
-    """The numbers that there are, as text."""
+    """The available metrics as text."""
     texts = []
     if "expansion_share" in metrics:
         window = f"{metrics['health_window']:,.0f} " if "health_window" in metrics else ""
@@ -160,9 +161,11 @@ def _metrics(metrics: Metrics) -> list[str]:
         if lost := metrics.get(f"lost_chains_{kind}"):
             texts.append(f"{lost:.0f} {kind}-run chains became NaN or infinite")
     if "u_shift" in metrics:
-        texts.append(f"U of long chains {metrics['u_shift']:+.2g} standard deviations from data's")
+        texts.append(
+            f"mean U of long chains {metrics['u_shift']:+.2g} standard deviations from data"
+        )
     if "u_drift" in metrics:
-        texts.append(f"moved by {metrics['u_drift']:+.2g} in the second half")
+        texts.append(f"changed by {metrics['u_drift']:+.2g} in the second half")
     if "rhat" in metrics:
         texts.append(f"R-hat {metrics['rhat']:.3g}")
     return texts

@@ -1,13 +1,13 @@
-"""How noisy the computational loss is, and what pairing data with chains buys.
+"""The noise of the computational loss, and how much pairing data with chains reduces it.
 
 The computational loss of a source is d = mean over n of D_n, D_n = U(x+_n) - U(x-_n), and
 
     Var[D] = Var[U(x+)] + Var[U(x-)] - 2 Cov[U(x+), U(x-)],     Var[d] = Var[D] / N
 
-Chains that start at noise or in a bank are independent of the data of the batch: no covariance.
-Chains that start at the data and are short stay like it: the covariance is positive and the loss
-less noisy. Columns of metrics.csv hold it all: d, d_std, u_data_std and u_model_std (on U; ratios
-and signs are those on E).
+Chains that start at noise or in a bank are independent of the data of the batch: the covariance is
+0. Short chains that start at the data stay similar to it: the covariance is positive and the loss
+less noisy. The columns d, d_std, u_data_std and u_model_std of metrics.csv are sufficient (they are
+on U; ratios and signs are the same on E).
 
 References:
     Revisiting Contrastive Divergence for Density Estimation and Sample Generation
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 def signal_to_noise(mean: ArrayLike, std: ArrayLike, n: int = 1) -> Array:
     """Mean over standard deviation of the loss, sqrt(n) mean / std, with its sign (Fig. 6B).
 
-    Where std is 0: infinite, or not a number where the mean is 0 too.
+    If std is 0: infinite, or NaN if the mean is 0 too.
 
     Args:
         mean: of the differences D over a batch: d.
@@ -44,7 +44,7 @@ def paired_covariance(
 ) -> Array:
     """Cov[U(x+), U(x-)] = (s+^2 + s-^2 - s_D^2) / 2, from the three standard deviations.
 
-    All three must be of one batch, with one kind of correction (the log's is 0).
+    All three must be of the same batch and have the same correction (0 in metrics.csv).
 
     Args:
         std_data: s+, of the data's potentials: u_data_std.

@@ -1,12 +1,12 @@
-"""When a run went wrong, after the fact: measured on its series and those of a healthy run.
+"""When a run went wrong, in hindsight: from its series and those of a healthy run.
 
-The onset of a figure is the first iteration from which it stays, for LASTS iterations or to the end
-of the series, outside of all that it does in the healthy run, by a factor MARGIN. A running median
-over WIDTH iterations takes single outliers away, of both series; the first WARM_UP iterations of
-the healthy run, in which its first chains come in, do not count. What is not finite is outside.
+The onset of a metric is the first iteration from which it stays, for LASTS iterations or to the end
+of the series, outside the range of the healthy run by a factor MARGIN. A running median over WIDTH
+iterations removes single outliers from both series. The first WARM_UP iterations of the healthy
+run, in which its first chains arrive, are ignored. NaN and infinite values are outside.
 
-This uses what no guard has, the whole series and a healthy run beside it, and so can say how late a
-guard was.
+This uses the whole series and a healthy run, which a guard does not have, and can therefore measure
+how late a guard was.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ WARM_UP = 5
 
 
 def onset(series: ArrayLike, healthy: ArrayLike, downwards: bool = False) -> int | None:
-    """Index at which the series leaves the healthy one's range for good; None where it does not.
+    """Index at which the series leaves the range of the healthy one for good; None if it does not.
 
     Args:
-        series: of a figure that is not negative, one value an iteration.
-        healthy: the same of the healthy run.
-        downwards: it goes wrong by becoming small.
+        series: values of a non-negative metric, one per iteration.
+        healthy: the same metric of the healthy run.
+        downwards: whether small values are the failure.
     """
     values = _smooth(series)
     range_ = _smooth(healthy)[WARM_UP:]

@@ -1,22 +1,22 @@
-"""Metrics of a training, from the series in its metrics.csv: what goes into metrics.json.
+"""Metrics of training for metrics.json, from the series in metrics.csv.
 
-Of the last 2,000 iterations, or of all where there are fewer:
+Of the last 2,000 iterations, or of all if there are fewer:
 
-    health_window      how many they are
+    health_window      number of these iterations
     beta               at the end
-    expansion_share    of updates: where the contrast is below 0; contraction_share where above
-    d_size             median |d|, in nats, and d_growth, that of the last twentieth over that of
-                       the first half; the largest of all sources
-    variance_ratio     of d, and variance_ratio_limit below which oscillation is strong
-    d_lag_1 ... 3      autocorrelations of d, r_lag_1 ... 3 of r, less their trends; d_lowest and
-                       r_lowest are the lowest of lags 1 to 15, -0.04 by chance alone
-    d_then_r           correlation of d_t and r_{t+1}: below 0 where contraction flattens the energy
-    d_with_r           of d_t and r_t: above 0 where steep energies carry chains below the data
+    expansion_share    fraction of updates with a contrast below 0; contraction_share: above 0
+    d_size             median |d|, in nats; d_growth is the median |d| of the last twentieth over
+                       that of the first half; the largest over all sources
+    variance_ratio     of d; variance_ratio_limit is the limit below which oscillation is strong
+    d_lag_1 ... 3      autocorrelations of detrended d; r_lag_1 ... 3 of r; d_lowest and r_lowest
+                       are the lowest over lags 1 to 15, which is -0.04 by chance
+    d_then_r           correlation of d_t and r_{t+1}: below 0 if contraction flattens the energy
+    d_with_r           of d_t and r_t: above 0 if steep energies bring chains below the data
     loss_variance      of D = U(x+_n) - U(x-_n) over pairs of a batch, for every source
-    loss_snr           mean of d over the root of it, for every source
+    loss_snr           mean of d over the square root of loss_variance, for every source
     weight_ess_median, weight_ess_least, largest_weight_median, grad_scale_median,
-    starved_share      what weights leave of negatives and updates (weights.py)
-    bank_outside       share of a bank's chains far outside of the data, at the end
+    starved_share      how much weights leave of negatives and updates (weights.py)
+    bank_outside       fraction of a bank's chains far outside the data, at the end
 
 Keys of further sources are those of `coldness.metrics.source_key`. Correlations and the variance
 ratio are of r of the first source and the d of its contrast. The contrast is d where there is one
@@ -24,8 +24,8 @@ source without beta, else the loss: the weighted difference that descent brings 
 (oscillation.py, `balance`). A loss to which terms were added is not that; the column `contrast`,
 where there is one, takes its place.
 
-A figure that is not finite is left as it is. What never changes, as r of chains without steps, has
-no correlations.
+NaN and infinite metrics are kept as they are. Constant series, such as r of chains without steps,
+have no correlations.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SHOWN_LAGS = 3
 
 
 def health_metrics(columns: Columns, window: int = WINDOW) -> dict[str, float]:
-    """The metrics above, of those columns that are there; none where no d is, or no two rows."""
+    """The metrics above, of the available columns; empty without d or with fewer than two rows."""
     if len(columns.get("d", ())) < 2:
         return {}
     last = {name: np.asarray(values, np.float64)[-window:] for name, values in columns.items()}
@@ -86,7 +86,7 @@ def _contrast(columns: Columns) -> Array:
 
 
 def _growth(size: Array) -> float:
-    """1 where it stayed as it was, 0 too."""
+    """The growth of |d| within the window; 1 if it did not change, even from 0."""
     before = np.median(size[: max(1, len(size) // 2)])
     after = np.median(size[-max(1, len(size) // 20) :])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -112,7 +112,7 @@ def _correlations(columns: Columns) -> dict[str, float]:
 
 
 def _losses(columns: Columns) -> dict[str, float]:
-    """Where sources share a contrast, the first one's own d is d_source."""
+    """Variance and SNR of every source; if sources share a contrast, d_source is the first's d."""
     metrics = {}
     for k, name in of_sources(columns, "d_std").items():
         d = columns.get(source_key("d_source", k), columns.get(source_key("d", k)))
@@ -125,7 +125,7 @@ def _losses(columns: Columns) -> dict[str, float]:
 
 
 def _weights(columns: Columns) -> dict[str, float]:
-    """None without beta: weights are even then."""
+    """Metrics of weights; empty without beta, because weights are then even."""
     scales = of_sources(columns, "grad_scale")
     metrics = {}
     for k, name in scales.items():

@@ -1,4 +1,4 @@
-"""The doctor: what speaks against training a recipe, before it is trained."""
+"""The doctor: finds problems of a recipe before it is trained."""
 
 from coldness.doctor.combinations import combinations
 from coldness.doctor.examination import Examination, examine

@@ -1,22 +1,22 @@
-"""Combinations that are known to go wrong, seen in the settings alone: nothing is measured.
+"""Combinations of settings that are known to fail; nothing is measured.
 
-    unguided   beta = 0 with chains that do not follow the energy (no steps, or tempering 0):
-               nothing that the network learns moves the negatives, so U falls at the data and
-               rises at them without end (beta paper, Appendix J: lowering U somewhere has to bring
-               chains there)
-    copies     negatives that are the data of the batch themselves: nothing to tell apart
+    unguided   beta = 0 with chains that do not follow the energy (no steps, or tempering 0): what
+               the network learns does not move the negatives, so U falls at the data and rises at
+               the negatives without limit (beta paper, Appendix J: lowering U somewhere has to
+               attract chains)
+    copies     negatives are the data of the batch: there is no difference to learn from
     uphill     tempering < 0: chains climb the potential
     variance   tempering + 2 beta <= 0: weights w = exp(-beta U) of samples of exp(-t U) have the
-               second moment integral of exp(-(t + 2 beta) U), which is infinite then; with
-               t = 1 - beta that is beta <= -1
-    few        fewer than two weighted negatives, and less than a tenth of them, would count once
+               second moment integral of exp(-(t + 2 beta) U), which is then infinite; with
+               t = 1 - beta this is beta <= -1
+    few        an effective number of weighted negatives below two, and below a tenth of them, once
                the density is learned. If U is quadratic around its modes in all D dimensions,
-               samples of exp(-t U) with weights exp(-beta U) have the effective share
+               samples of exp(-t U) with weights exp(-beta U) have the effective fraction
                (t (t + 2 beta) / (t + beta)^2)^(D/2), which is (1 - beta^2)^(D/2) at t = 1 - beta:
                a tenth at beta 0.89 in 3 dimensions, at 0.61 in 10 and at 0.077 in 768
-    bank       slots that are drawn less than twice on average: chains that do not persist
+    bank       slots are drawn less than twice on average: chains do not persist
 
-Schedules are looked at at the first and the last iteration.
+Schedules are checked at the first and the last iteration.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from coldness.schedules import value_at
 from coldness.training.settings import Settings
 
 LEAST_DRAWS = 2.0
-"""A chain that is drawn once has run for one iteration: no longer than one that starts from noise.
-Packaged recipes draw each slot 200 times and more."""
+"""Fewest draws per slot. A chain that is drawn once has run for one iteration, like a chain that
+starts from noise. Packaged recipes draw each slot at least 200 times."""
 
 LEAST_NEGATIVES = 2.0
-"""With fewer the update is the difference of the data and one chain."""
+"""Fewest effective negatives. With fewer, the update contrasts the data with a single chain."""
 
 
 def combinations(settings: Settings) -> Iterator[Finding]:
-    """What speaks against the settings as such."""
+    """Problems of the settings as such."""
     for k, source in enumerate(settings.sources):
         yield from _of_source(settings, source, f"source {k}")
 
@@ -53,10 +53,10 @@ def _of_source(settings: Settings, source: Source, where: str) -> Iterator[Findi
         yield Finding(
             "copies",
             where,
-            "chains start at the data and make no step",
-            "negatives are the data themselves, so there is nothing to tell apart",
+            "chains start at the data and have no steps",
+            "negatives are the data themselves, so there is no difference to learn from",
             "contrastive divergence needs a step, Hinton 2002",
-            "give it steps",
+            "set steps >= 1",
         )
         return
     if any(beta == 0 and (source.steps == 0 or t == 0) for t, beta in ends):
@@ -65,10 +65,10 @@ def _of_source(settings: Settings, source: Source, where: str) -> Iterator[Findi
             "unguided",
             where,
             f"beta = 0 with {what}",
-            "negatives do not follow the energy and are not weighed, so that the gap between them "
-            "and the data grows without end",
+            "negatives neither follow the energy nor are weighted, so the gap between them and the "
+            "data grows without limit",
             f"{BETA}, Appendix J",
-            "give it steps, or a beta between 0 and 1",
+            "set steps >= 1, or a beta between 0 and 1",
         )
     lowest = min(t for t, _ in ends)
     if lowest < 0:
@@ -76,9 +76,9 @@ def _of_source(settings: Settings, source: Source, where: str) -> Iterator[Findi
             "uphill",
             where,
             f"tempering {lowest:.3g} < 0",
-            "chains climb the potential, away from what the model holds likely",
+            "chains climb the potential, away from regions of high probability",
             f"{BETA}, Algorithm 1: 1 - beta",
-            "use beta <= 1, or give contrast.tempering > 0",
+            "use beta <= 1, or set contrast.tempering > 0",
         )
     t, beta = min(ends, key=lambda end: end[0] + 2 * end[1])
     if beta < 0 and t + 2 * beta <= 0:
@@ -86,7 +86,7 @@ def _of_source(settings: Settings, source: Source, where: str) -> Iterator[Findi
             "variance",
             where,
             f"beta {beta:.3g} with tempering {t:.3g}",
-            "weights exp(-beta U) of such samples have no finite variance: a few chains decide",
+            "weights exp(-beta U) of such samples have infinite variance: a few chains dominate",
             "their second moment is the integral of exp(-(tempering + 2 beta) U)",
             "use beta > -1",
         )
@@ -100,7 +100,7 @@ def _of_source(settings: Settings, source: Source, where: str) -> Iterator[Findi
                 "bank",
                 where,
                 f"a bank of {capacity} chains, each drawn {draws:.2g} times in {n} iterations",
-                "chains do not persist: most have run no longer than chains from noise",
+                "chains do not persist: most have run no longer than chains that start from noise",
                 "Tieleman 2008, section 3",
                 f"use a capacity of {fitting} or less, or more iterations"
                 if fitting >= chains
@@ -111,7 +111,7 @@ def _of_source(settings: Settings, source: Source, where: str) -> Iterator[Findi
 def _few(
     settings: Settings, source: Source, where: str, end: tuple[float, float]
 ) -> Iterator[Finding]:
-    """Too few negatives would count once the density is learned."""
+    """Too few effective negatives once the density is learned."""
     (t, beta), dimensions = end, settings.data.domain.dimensions
     share = effective_fraction(t, beta, dimensions)
     chains = source.chains_for(settings.batch_size)
@@ -121,7 +121,7 @@ def _few(
             "few",
             where,
             f"beta {beta:.3g} in {dimensions} dimensions",
-            f"once the density is learned, {share * chains:.2g} of {chains} negatives would count",
+            f"once the density is learned, only {share * chains:.2g} of {chains} negatives count",
             "weights exp(-beta U) of a Gaussian's samples; docs/gotchas.md",
-            f"use beta <= {best:.2g}, or expect an energy that stays flatter than the density",
+            f"use beta <= {best:.2g}, or expect an energy that stays flatter than the true density",
         )

@@ -1,17 +1,17 @@
-"""How curved a potential is over the length of a step, along its most curved direction.
+"""The largest curvature of a potential, measured over the length of a step.
 
     H v ~ (g(y + d v) - g(y - d v)) / 2d,     g = L^T dU,     d = sqrt(2h)
 
-A step of size h is stable where h lambda < 2, with lambda the largest eigenvalue of the Hessian of
-the potential that is followed: on U = lambda x^2 / 2 the Langevin step maps x to (1 - h lambda) x.
+A step of size h is stable if h lambda < 2, with lambda the largest eigenvalue of the Hessian of the
+potential that chains follow: on U = lambda x^2 / 2 the Langevin step maps x to (1 - h lambda) x.
 Leapfrog steps e are stable for e^2 lambda < 4 (Neal 2011, section 4.2), the same for h = e^2 / 2.
 
-The eigenvalue is found by power iteration, for every example by itself: first the largest in size,
-then, shifted by it, the largest of all, since only positive curvature makes steps overshoot. The
-product with the Hessian is the secant above, over the displacement of a step, and not its
-derivative: networks of piecewise linear layers have a Hessian of 0 almost everywhere and kinks
-between, and what a step meets is the change of the gradient over its own length. On a quadratic
-both are the same.
+Power iteration finds the eigenvalue for every example separately: first the largest in absolute
+value, then, shifted by it, the largest, because only positive curvature makes steps overshoot. The
+product with the Hessian is the secant above, over the displacement of a step, and not a derivative:
+networks of piecewise linear layers have a Hessian of 0 almost everywhere and kinks in between, and
+a step is affected by the change of the gradient over its own length. On a quadratic potential both
+are equal.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from coldness.kernels.run import frozen, tempered_field
 
 LIMIT = 2.0
 ITERATIONS = 12
-"""Of each of the two power iterations. A Rayleigh quotient is off by the square of the error of its
-direction: with eigenvalues 1 and 0.7 by less than a hundredth, with closer ones by less than they
-differ; where the shift is needed, with 1 and 0.5."""
+"""Length of each of the two power iterations. The error of a Rayleigh quotient is quadratic in that
+of its direction: less than a hundredth for eigenvalues 1 and 0.7, and less than their difference
+for closer ones; with the shift, less than a hundredth for 1 and 0.5."""
 
 
 def gradient(energy: Energy, x: Tensor) -> Tensor:
-    """L^T dU(x), in the coordinates that kernels move in, (B, ...)."""
+    """L^T dU(x), in the coordinates of the kernels, (B, ...)."""
     with frozen(list(energy.modules())), torch.no_grad():
         return energy.coordinates.pull(tempered_field(energy, x.new_ones(()))(x)[1])
 
@@ -58,6 +58,6 @@ def _product(energy: Energy, x: Tensor, v: Tensor, displacement: float) -> Tenso
 
 
 def _unit(v: Tensor) -> Tensor:
-    """v / |v|; 0 where the potential is flat, which then counts as no curvature."""
+    """v / |v|; 0 if the potential is flat, which counts as no curvature."""
     norm = v.flatten(1).norm(dim=1).reshape(-1, *[1] * (v.dim() - 1))
     return torch.where(norm > 0, v / norm, torch.where(norm == 0, 0.0, norm))

@@ -1,6 +1,6 @@
-"""All that the doctor looks at before training, in the order in which it is shown.
+"""All checks of the doctor, in the order in which they are shown.
 
-Settings first, then the data, then the untrained energy, then a few iterations of a copy. The
+First the settings, then the data, then the untrained energy, then a few iterations of a copy. The
 settings themselves are not changed.
 """
 
@@ -29,22 +29,22 @@ from coldness.training import Training
 from coldness.training.settings import Settings
 
 POINTS_OF_DATA = 2**14
-"""For the narrowest scale: on fewer, rings2d comes out too wide."""
+"""Examples for the narrowest scale; with fewer, the estimate for rings2d is too wide."""
 
 
 @dataclass(frozen=True)
 class Examination:
-    """What was found.
+    """The result of an examination.
 
     Args:
-        checks: everything that was looked at.
+        checks: all checks, with and without findings.
     """
 
     checks: list[Check]
 
     @property
     def findings(self) -> list[Finding]:
-        """What speaks against training."""
+        """All problems found."""
         return [finding for check in self.checks for finding in check.findings]
 
     @property
@@ -55,11 +55,11 @@ class Examination:
 def examine(
     settings: Settings, on_stage: Callable[[str], None] = lambda stage: None
 ) -> Examination:
-    """Looks at a recipe before training.
+    """Examine a recipe before training.
 
     Args:
-        settings: what would be trained; a copy is.
-        on_stage: called with what is under way, for a progress display.
+        settings: of the run; the doctor works on a copy.
+        on_stage: called with the name of each stage, for a progress display.
     """
     on_stage("data")
     training = fresh_training(settings)
@@ -93,16 +93,16 @@ def examine(
 
 
 def known_to_go_wrong(settings: Settings) -> Check:
-    """Combinations that need no measurement."""
+    """Combinations of settings that are known to fail."""
     findings = tuple(combinations(settings))
-    text = "no combination that is known to go wrong"
+    text = "no combination of settings that is known to fail"
     if findings:
-        text = f"known to go wrong: {', '.join(finding.what for finding in findings)}"
+        text = f"known to fail: {', '.join(finding.what for finding in findings)}"
     return Check("settings", text, {}, findings)
 
 
 def narrowness(settings: Settings, at: Coordinates) -> Check:
-    """The narrowest scale of the data, where it is not known by nearest neighbours."""
+    """The narrowest scale of the data: known, or estimated from nearest neighbours."""
     x = _points(settings.data, settings.seed)
     copies = share_of_copies(x) if settings.data.finite else 0.0
     estimate = narrowest_scale(at.whiten(_once(x).to(at.location.device)))
@@ -116,14 +116,14 @@ def narrowness(settings: Settings, at: Coordinates) -> Check:
 
 
 def _text(settings: Settings, estimate: LocalScale, scale: float | None) -> str:
-    text = f"narrowest local scale {estimate.scale:.3g} by nearest neighbours"
+    text = f"narrowest local scale {estimate.scale:.3g}, from nearest neighbours"
     if not estimate.local:
-        text = f"narrowest coordinate {estimate.scale:.3g} wide (too few neighbours for more)"
+        text = f"narrowest coordinate scale {estimate.scale:.3g} (too few neighbours)"
     if scale is not None:
-        text += f", {scale:.3g} by its law"
+        text += f", {scale:.3g} from its known density"
     n = settings.iterations
     noises = [(2 * s.final_step(0, n)) ** 0.5 for _, s in all_sources(settings) if known(s)]
-    return f"{text}; noise of a step up to {max(noises):.3g}" if noises else text
+    return f"{text}; noise per step up to {max(noises):.3g}" if noises else text
 
 
 def _points(data: Data, seed: int) -> Tensor:
@@ -136,7 +136,7 @@ def _points(data: Data, seed: int) -> Tensor:
 
 
 def _once(x: Tensor) -> Tensor:
-    """Each point once, in the order in which they came."""
+    """Each distinct point once, in the original order."""
     _, inverse = torch.unique(x, dim=0, return_inverse=True)
     first = torch.full((int(inverse.max()) + 1,), len(x)).scatter_reduce(
         0, inverse, torch.arange(len(x)), "amin"
@@ -147,7 +147,7 @@ def _once(x: Tensor) -> Tensor:
 def _met_by_chains(
     training: Training, k: int, x_data: Tensor, generator: torch.Generator
 ) -> Tensor:
-    """Where chains of source k start, and where they end, on the untrained energy."""
+    """Starts and ends of chains of source k on the untrained energy."""
     settings, energy = training.settings, training.energy
     source = settings.sources[k]
     start = source.start.fresh(PROBES, x_data, energy.coordinates, generator)

@@ -1,4 +1,4 @@
-"""What the doctor says: findings, which speak against training, and the checks they come from."""
+"""Results of the doctor: checks, and the problems that they found."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ BETA = "beta paper"
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that speaks against training.
+    """A problem, shown as a warning.
 
     Args:
-        cause: in one word, for scripts and tests.
-        where: which part of the recipe.
-        what: was found, with its metrics.
-        why: it goes wrong.
-        source: paper that says so, or how it was measured.
+        cause: name of the problem in one word, for scripts and tests.
+        where: the part of the recipe that has it.
+        what: the problem with its metrics.
+        why: its consequence.
+        source: the paper that describes it, or how it was measured.
         advice: what to do.
     """
 
@@ -35,13 +35,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at.
+    """One check.
 
     Args:
         name: in one or two words.
-        text: what was found, good or bad, in a line.
-        metrics: behind it.
-        findings: what speaks against training; empty where nothing does.
+        text: the result in one line, good or bad.
+        metrics: behind the result.
+        findings: problems; empty if there are none.
     """
 
     name: str

@@ -1,32 +1,32 @@
-"""The narrowest local scale of data of any law, from nearest neighbours.
+"""The narrowest local scale of data with an unknown distribution, from nearest neighbours.
 
-A Gaussian window of width b around a point sees data that is locally normal, with standard
-deviation s along a direction, with the variance
+If data is locally normal with standard deviation s along a direction, its variance v along that
+direction within a Gaussian window of width b around a point is
 
     1 / v = 1 / s^2 + 1 / b^2,
 
-wherever the window is centred; so s follows from v without bias. The direction is the one in which
-one half of the data has least variance there, and v is that of the other half along it: the least
-of several sample variances would be too small, this one is not.
+wherever the window is centred; so s follows from v without bias. The direction is that of the least
+variance of one half of the data in the window, and v is the variance of the other half along it:
+the least of several sample variances would be biased downwards, this one is not.
 
-Windows are tried from the width of the data downwards by factors of sqrt(2). A point counts at a
-width where both halves have neighbours enough; where v > 0.7 b^2 the window is narrower than the
-data, which then counts as wide. At each width the tenth part of points with least s is looked at,
-since the noise of steps spoils training where only some of the data is narrower; that quantile of a
-chi-squared variable is divided out, so that data of one scale gives this scale. The narrowest over
-all widths is the answer: at wide ones curved or separate pieces look thick, at narrow ones there
-are no neighbours.
+Windows shrink from the width of the data by factors of sqrt(2). A point is used at a width if both
+halves have enough neighbours; if v > 0.7 b^2 the window is narrower than the data, which then
+counts as wide. At each width the 0.1 quantile of s over the points is used, because the noise of
+steps spoils training even if only a part of the data is narrower. It is divided by the same
+quantile of a chi-squared variable, so that data of a single scale gives this scale. The result is
+the narrowest scale over all widths: in wide windows curved or separate pieces look thick, and
+narrow windows have no neighbours.
 
-In many dimensions no window that is narrow has neighbours, so that rings hidden among wide
-coordinates are not seen. Pairs of coordinates are therefore looked at too, each by itself: data is
-never narrower in a projection, so that the least of all remains an upper bound.
+In many dimensions narrow windows have no neighbours, so that rings hidden among wide coordinates
+are not found. Therefore pairs of coordinates are also examined, each separately: data is never
+narrower in a projection, so the least of all remains an upper bound.
 
-Compared with known laws, of 16,384 points: 1.00 to 1.03 of the scale of mixture2d, 1.09 to 1.13 of
-rings2d, 0.92 to 1.01 of rings in 3 to 20 dimensions, 1.02 to 1.14 of the same in the coordinates
-of a diagonal preconditioner. Of 1,600 points rings2d comes out twice as wide as it is: there are
-too few neighbours to see a ring from within. It needs 20 + 2 D of them in each half, in a window
-that is not much wider than the data is curved; where there are none, or D is large, the smallest
-standard deviation of a coordinate is given instead.
+Accuracy with known densities and 16,384 points, as estimate over true scale: 1.00 to 1.03 for
+mixture2d, 1.09 to 1.13 for rings2d, 0.92 to 1.01 for rings in 3 to 20 dimensions, 1.02 to 1.14 for
+the same in the coordinates of a diagonal preconditioner. With 1,600 points the estimate for rings2d
+is twice the true scale, because there are too few neighbours within a ring. Each half needs
+20 + 2 D neighbours in a window that is not much wider than the radius of curvature of the data.
+Without them, or if D is large, the smallest standard deviation of a coordinate is returned.
 """
 
 from __future__ import annotations
@@ -41,34 +41,35 @@ from torch import Tensor
 
 POINTS = 128
 POINTS_OF_PAIR = 40
-"""Where the scale is measured: a quantile of a tenth is then the 13th, or the 5th, of them."""
+"""Numbers of points at which the scale is measured: the 0.1 quantile is the 13th or the 5th."""
 
 LARGEST_PAIRS = 45
-"""All pairs of ten coordinates; of more, as many at even distances in the list of all."""
+"""All pairs of ten coordinates; of more coordinates, this many pairs, evenly spaced in the list."""
 
 PAIR_EXAMPLES = 2**13
-"""Of the data, for each pair: those of rings10d need 7,000."""
+"""Examples per pair of coordinates; rings10d needs 7,000."""
 
 LARGEST_DIMENSION = 32
-"""Of more, covariances take longer than all the rest and more neighbours than there are."""
+"""With more dimensions, covariances dominate the time and need more neighbours than there are."""
 
 LEAST_WIDTH = 2.0**-15
-"""Of the data: windows end there."""
+"""Narrowest window, relative to the widest."""
 
 QUANTILE = 0.1
 WIDE = 0.7
-"""Share of b^2 from which v says little about s: the error of s^2 is that of v over 1 - v / b^2."""
+"""Fraction of b^2 above which v is uninformative about s: the relative error of s^2 is that of v
+over 1 - v / b^2."""
 
 
 class LocalScale(NamedTuple):
-    """scale: narrowest standard deviation. local: false where it is that of a whole coordinate."""
+    """scale: narrowest standard deviation. local: False if it is that of a whole coordinate."""
 
     scale: float
     local: bool
 
 
 def narrowest_scale(y: Tensor) -> LocalScale:
-    """Of points (N, ...) in the order in which they were drawn, each of them once."""
+    """The narrowest scale of distinct points (N, ...) in random order."""
     y = y.flatten(1).cpu().double()
     y = y - y.mean(0)
     whole = float(y.std(0).min()) if len(y) > 1 else math.nan
@@ -77,7 +78,7 @@ def narrowest_scale(y: Tensor) -> LocalScale:
         return LocalScale(whole, local=False)
     width = float(y.norm(dim=1).mean())
     best, narrowest_window = _scan(y, POINTS, width, math.sqrt(2))
-    # Wider windows have seen every pair already, with all other coordinates held together.
+    # Wider windows were already examined for every pair, with all other coordinates included.
     pairs = list(combinations(range(dimension), 2)) if dimension > 2 else []
     for pair in pairs[:: max(1, math.ceil(len(pairs) / LARGEST_PAIRS))]:
         of_pair, _ = _scan(y[:PAIR_EXAMPLES, pair], POINTS_OF_PAIR, narrowest_window, 2.0)
@@ -86,7 +87,7 @@ def narrowest_scale(y: Tensor) -> LocalScale:
 
 
 def _scan(y: Tensor, at_most: int, widest: float, ratio: float) -> tuple[float, float]:
-    """The least scale over windows, each narrower than the last by the ratio; and the last one."""
+    """The narrowest scale over windows that shrink by the ratio, and the last window."""
     count = min(at_most, len(y) // 4)
     points, first, second = y[:count], y[count::2], y[count + 1 :: 2]
     least = 20 + 2 * y.shape[1]
@@ -109,7 +110,7 @@ def _scan(y: Tensor, at_most: int, widest: float, ratio: float) -> tuple[float, 
 
 
 def share_of_copies(y: Tensor) -> float:
-    """How many of the points have a copy: they are atoms, whose local scale is 0."""
+    """Fraction of points that have an exact copy: they are atoms with a local scale of 0."""
     _, counts = torch.unique(y.flatten(1), dim=0, return_counts=True)
     return float(counts[counts > 1].sum()) / len(y)
 

@@ -1,14 +1,13 @@
-"""The noise of a step against the narrowest scale of the data.
+"""The noise per step, compared with the narrowest scale of the data.
 
 Langevin steps leave samples with a local standard deviation of at least eps = sqrt(2h) in every
-direction. Where data is narrower it can be told from samples for ever, and d falls without end,
-unless noise of at least eps is added to the data (Eq. 5A). Larger steps on the way only carry
-chains to where the last ones leave them, so the last step of a chain counts. The first and the last
-iteration are looked at.
+direction. Narrower data can always be distinguished from samples, and d falls without limit unless
+noise of at least eps is added to the data (Eq. 5A). The last step of a chain determines the width
+of its samples, so earlier, larger steps do not matter. The first and the last iteration are
+checked.
 
-Points that have exact copies are atoms, of local scale 0. Two points in a cloud may agree by
-rounding; where a tenth of them has a copy, the tenth of the data that `narrowest_scale` looks at
-does.
+Points that have exact copies are atoms with a local scale of 0. A few points may be equal by
+rounding; if a tenth of the points have a copy, so may the tenth that `narrowest_scale` is based on.
 
 References:
     On the Anatomy of MCMC-Based Maximum Likelihood Learning of Energy-Based Models
@@ -26,7 +25,7 @@ from coldness.training.settings import Settings
 
 
 def too_noisy(settings: Settings, scale: float) -> Iterator[Finding]:
-    """Sources whose noise exceeds this scale of the data, in the coordinates kernels move in."""
+    """Sources whose noise exceeds this scale of the data, in the coordinates of the kernels."""
     n = settings.iterations
     for called, source in all_sources(settings):
         if not known(source):
@@ -37,23 +36,23 @@ def too_noisy(settings: Settings, scale: float) -> Iterator[Finding]:
                 yield Finding(
                     "noise",
                     called,
-                    f"the noise of a step ({noise:.3g}) exceeds the data's narrowest scale "
+                    f"the noise per step ({noise:.3g}) exceeds the narrowest scale of the data "
                     f"({scale:.3g})",
-                    "data can be told from samples for ever, and the energy runs away",
+                    "data can always be distinguished from samples, and the energy diverges",
                     f"{ANATOMY} C",
-                    f"use a smaller step, a preconditioner or data_noise >= {noise:.3g}",
+                    f"use a smaller step size, a preconditioner or data_noise >= {noise:.3g}",
                 )
                 break
 
 
 def copied(settings: Settings, share: float) -> Iterator[Finding]:
-    """Data of which a share of the points has copies."""
+    """Data in which this fraction of the points has exact copies."""
     if share >= QUANTILE and not settings.data_noise_at(settings.iterations - 1) > 0:
         yield Finding(
             "copies",
             "data",
             f"{share:.0%} of the points have exact copies",
-            "they have no width, so that their potential can fall without end",
+            "they have no width, so their potential can fall without limit",
             f"{ANATOMY} C",
-            "drop the copies, or add data_noise of at least the noise of a step",
+            "remove the copies, or set data_noise to at least the noise per step",
         )

@@ -1,20 +1,20 @@
-"""Whether chains that start from noise can be where the data is.
+"""Whether chains that start from noise can reach the data.
 
-    cover    distance from a point of the data to the nearest start, against how far chains get
-    arrive   distance from a start to the nearest point of the data, against the same
+    cover    distance from a data point to the nearest start, over the path length of chains
+    arrive   distance from a start to the nearest data point, over the path length of chains
 
-Distances are those that nine tenths of the points are within, in the coordinates that kernels move
-in; how far chains get is `path_length`. From the first distance that between starts is taken off,
-below which a finite number of them tells nothing.
+Distances are 0.9 quantiles over the points, in the coordinates of the kernels; the path length is
+`path_length`. The distance between neighbouring starts is subtracted from the first distance,
+because a finite number of starts does not resolve smaller distances.
 
-Data that no chain gets near is never contradicted: with beta = 0 its potential falls without end,
-with weights GradScale goes to 0 or the data there is as good as absent. So a large cover speaks
-against training, with beta = 0 for any source, otherwise where all sources of a contrast have one.
-With beta = 0 each negative counts in full: chains that cannot arrive are pushed up for ever.
+Data that no chain comes near has no negatives: with beta = 0 its potential falls without limit;
+with weights, GradScale goes to 0 or that data is effectively ignored. So a large cover is a
+problem, with beta = 0 for any source, otherwise if all sources of a contrast have it. With beta = 0
+each negative has full weight: the potential of chains that cannot arrive is raised without limit.
 
-Measured on mixture2d and rings2d with beta = 0. Covers of 1.0, 1.7 and 3.4 diverge; packaged
-recipes have 0 to 0.001. Arrives of 4.2 and 13 diverge, 1.3 and 2.6 hold, with a drift of twice the
-noise; packaged recipes with beta = 0 have up to 0.6.
+Measured on mixture2d and rings2d with beta = 0: runs with a cover of 1.0, 1.7 and 3.4 diverge;
+packaged recipes have 0 to 0.001. Runs with an arrive of 4.2 and 13 diverge, those with 1.3 and 2.6
+are stable, with a drift of twice the noise; packaged recipes with beta = 0 have up to 0.6.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def reach(
         elif plain and settings.sources[k].steps and not metrics["arrive"] <= LARGEST_ARRIVE:
             findings.append(_late(k, metrics))
         text = (
-            f"source {k}: data is {metrics['distance']:.3g} from the nearest start, "
-            f"chains get {metrics['path']:.3g} far"
+            f"source {k}: distance from data to the nearest start {metrics['distance']:.3g}, "
+            f"path length of chains {metrics['path']:.3g}"
         )
         named = {f"{name}_{k}": value for name, value in metrics.items()}
         checks.append(Check("reach", text, named, tuple(findings)))
@@ -94,22 +94,24 @@ def _most(distances: Tensor) -> float:
 
 
 def _plain(settings: Settings, k: int) -> bool:
-    """Whether negatives are not weighed, from first to last."""
+    """Whether negatives are unweighted, at the first and at the last iteration."""
     beta = settings.beta_of(settings.sources[k])
     return all(value_at(beta, t, settings.iterations) == 0 for t in (0, settings.iterations - 1))
 
 
 def _far(k: int, metrics: dict[str, float], plain: bool) -> Finding:
-    why = "its potential falls without end" if plain else "GradScale falls to 0, nothing is learned"
+    why = "its potential falls without limit"
+    if not plain:
+        why = "GradScale falls to 0 and nothing is learned"
     return Finding(
         "reach",
         f"source {k}",
-        f"a tenth of the data is {metrics['distance']:.3g} and more from the nearest start, and "
-        f"chains get {metrics['path']:.3g} far",
-        f"nothing contradicts the data there, {why}",
+        f"a tenth of the data is {metrics['distance']:.3g} or more away from the nearest start, "
+        f"but the path length of chains is {metrics['path']:.3g}",
+        f"that data has no negatives: {why}",
         f"{BETA}, Appendix K" if plain else f"{BETA}, Appendix H",
-        "start chains where the data is (GaussianNoise of its mean and width, DataStart or a "
-        "Bank), or give them more or larger steps",
+        "start chains at the data (GaussianNoise with its mean and standard deviation, DataStart "
+        "or a Bank), or use more or larger steps",
     )
 
 
@@ -117,9 +119,9 @@ def _late(k: int, metrics: dict[str, float]) -> Finding:
     return Finding(
         "reach",
         f"source {k}",
-        f"a tenth of the chains start {metrics['arrive']:.2g} times as far from the data as they "
-        f"get ({metrics['path']:.3g})",
-        "with beta = 0 they count in full, and are pushed up for ever",
+        f"a tenth of the chains start at {metrics['arrive']:.2g} times their path length "
+        f"({metrics['path']:.3g}) from the data",
+        "with beta = 0 they have full weight, and their potential is raised without limit",
         f"{BETA}, Appendix K",
-        "give them more or larger steps, a narrower start, or a beta between 0 and 1",
+        "use more or larger steps, a narrower start, or a beta between 0 and 1",
     )

@@ -1,17 +1,17 @@
-"""Steps on the untrained energy: drift against noise, and h against its curvature.
+"""Steps on the untrained energy: drift relative to noise, and h relative to the curvature.
 
-    drift    t h |L^T dU| / sqrt(2 h D)      at starts and where chains end, t the tempering
+    drift    t h |L^T dU| / sqrt(2 h D)      at starts and ends of chains, t the tempering
     h t lambda,  lambda the largest curvature there (curvature.py), which must be below 2
 
-Where drift is much more than noise before anything was learned, chains follow the accidents of the
-initial weights, downhill, and leave. Measured on mixture2d with beta = 0: drifts of 1.3 and 1.7
-with products of 1.8 hold (ten times the coldness; a single layer of 8), a drift of 4.6 with a
-product of 4.3 diverges (thirty times the coldness). Packaged recipes have drifts of 0.003 to 0.1
-and products up to 0.15.
+If the drift is much larger than the noise before anything was learned, chains follow random
+features of the initial weights downhill, and leave. Measured on mixture2d with beta = 0: runs with
+drifts of 1.3 and 1.7 and products of 1.8 are stable (ten times the coldness; a single layer of 8),
+a run with a drift of 4.6 and a product of 4.3 diverges (thirty times the coldness). Packaged
+recipes have drifts of 0.003 to 0.1 and products up to 0.15.
 
-Where drift is next to nothing, chains do not notice the energy: the paper found r = 1e-6 without
-scaling, too low, and 0.01 with it, right, at a noise of 0.015 in 3,072 dimensions, which are shares
-of 1e-6 and 0.01; so 1e-4 is low by any of these.
+If the drift is negligible, chains do not follow the energy: the paper found that r = 1e-6, without
+scaling, is too low and that r = 0.01, with scaling, works, at a noise of 0.015 in 3,072 dimensions.
+These are drifts of 1e-6 and 0.01 relative to the noise; 1e-4 is low by this measure.
 
 References:
     On the Anatomy of MCMC-Based Maximum Likelihood Learning of Energy-Based Models
@@ -34,7 +34,7 @@ LEAST_DRIFT = 1e-4
 
 
 def drift(settings: Settings, k: int, energy: Energy, x: Tensor) -> Check:
-    """Drift against noise at the places x (B, ...) that chains of source k meet."""
+    """Drift relative to noise at points x (B, ...) of chains of source k."""
     h, tempering = _step(settings, k)
     slope = float(gradient(energy, x).flatten(1).norm(dim=1).mean())
     noise = (2 * h * x[0].numel()) ** 0.5
@@ -45,10 +45,10 @@ def drift(settings: Settings, k: int, energy: Energy, x: Tensor) -> Check:
             Finding(
                 "drift",
                 f"source {k}",
-                f"the untrained energy drifts {share:.2g} times as far a step as the noise",
-                "accidents of the initial weights carry chains away",
-                f"{ANATOMY} A; measured: mixture2d diverges at 4.6 and holds at 1.7",
-                "use a smaller step or a lower coldness",
+                f"the drift per step of the untrained energy is {share:.2g} times the noise",
+                "random features of the initial weights drive chains away",
+                f"{ANATOMY} A; measured: mixture2d diverges at 4.6 and is stable at 1.7",
+                "use a smaller step size or a lower coldness",
             )
         )
     if share < LEAST_DRIFT and tempering != 0:
@@ -56,15 +56,15 @@ def drift(settings: Settings, k: int, energy: Energy, x: Tensor) -> Check:
             Finding(
                 "flat",
                 f"source {k}",
-                f"the untrained energy drifts {share:.2g} of the noise a step",
-                "chains do not notice the energy, and it takes long until they do",
+                f"the drift per step of the untrained energy is {share:.2g} times the noise",
+                "chains do not follow the energy, and learning starts slowly",
                 f"{ANATOMY} A",
                 "use a higher coldness",
             )
         )
     text = (
         f"source {k}: r = |dU|/c = {slope / energy.coldness:.3g}, drift "
-        f"{share * noise:.3g} a step against noise {noise:.3g}"
+        f"{share * noise:.3g} per step, noise {noise:.3g} per step"
     )
     return Check("drift", text, {f"drift_{k}": share}, tuple(findings))
 
@@ -72,7 +72,7 @@ def drift(settings: Settings, k: int, energy: Energy, x: Tensor) -> Check:
 def curvature(
     settings: Settings, k: int, energy: Energy, x: Tensor, generator: torch.Generator
 ) -> Check:
-    """h times the largest curvature found at the places x."""
+    """h times the largest curvature at the points x."""
     h, tempering = _step(settings, k)
     found = largest_curvature(energy, x, (2 * h) ** 0.5, generator).max()
     product = float(h * tempering * found)
@@ -82,14 +82,14 @@ def curvature(
             Finding(
                 "curvature",
                 f"source {k}",
-                f"step h times the curvature of the untrained energy is {product:.3g}",
-                f"steps overshoot more and more from {LIMIT:g} on, and moves are refused where "
-                "they are tested",
+                f"step size h times the curvature of the untrained energy is {product:.3g}",
+                f"above {LIMIT:g} Langevin steps overshoot ever further, and Metropolis tests "
+                "reject moves",
                 "x -> (1 - h lambda) x; Neal 2011, section 4.2",
-                "use a smaller step or a lower coldness",
+                "use a smaller step size or a lower coldness",
             )
         )
-    text = f"source {k}: step h x largest curvature = {product:.2g}, stable below {LIMIT:g}"
+    text = f"source {k}: step size h x largest curvature = {product:.2g}, stable below {LIMIT:g}"
     return Check("curvature", text, {f"curvature_{k}": product}, tuple(findings))
 
 

@@ -1,4 +1,4 @@
-"""Steps of a recipe's sources, as Langevin steps h on U whose noise is sqrt(2h)."""
+"""Step sizes of the sources of a recipe, as Langevin steps h on U with noise sqrt(2h)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coldness.training.settings import Settings
 
 
 def all_sources(settings: Settings) -> Iterator[tuple[str, Source]]:
-    """Sources by what they are called, and the sampler where there is one."""
+    """All sources with their names, and the sampler if there is one."""
     for k, source in enumerate(settings.sources):
         yield f"source {k}", source
     if settings.sampler is not None:
@@ -19,12 +19,12 @@ def all_sources(settings: Settings) -> Iterator[tuple[str, Source]]:
 
 
 def known(source: Source) -> bool:
-    """Whether the first step is known before training."""
+    """Whether the first step size is known before training."""
     return source.adaptation is None or source.adaptation.begins_at_own_step
 
 
 def langevin_steps(settings: Settings, source: Source) -> list[float]:
-    """h along a chain of the first iteration, with the scale that its adaptation has by now."""
+    """h along a chain of the first iteration, with the current scale of its adaptation."""
     scale = value_at(source.step_scale, 0, settings.iterations)
     if source.adaptation is not None:
         scale *= float(source.adaptation.scale)
@@ -36,14 +36,14 @@ def langevin_steps(settings: Settings, source: Source) -> list[float]:
 
 
 def path_length(settings: Settings, source: Source, dimensions: int) -> float:
-    """How far a chain's noise can carry it, were all its steps in one direction.
+    """The distance that the noise of a chain covers if all its steps have the same direction.
 
         sum over steps of sqrt(2 h_k D)
 
-    Langevin chains drift by about as much a step as their noise is long, or less: where drift is
-    the larger by far they are gradient descent. So this is also about as far as an energy carries
-    chains that it does not overshoot with. A trajectory of HMC is as long as its leapfrog steps
-    together. Chains of a bank go on until training ends or, on average, their slot is refreshed.
+    The drift per step of a Langevin chain is about the length of its noise, or less; with a much
+    larger drift the chain is gradient descent. So this is also about the distance that chains cover
+    by drift, without overshooting. A trajectory of HMC is as long as its leapfrog steps together.
+    Chains of a bank continue until training ends or, on average, their slot is refreshed.
     """
     if not source.steps:
         return 0.0

@@ -1,4 +1,4 @@
-"""The temperature of a recipe, in both ways of writing it: what is known without measuring."""
+"""The temperature of a recipe in both notations, as far as it is known without measuring."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from coldness.energies import DriftNoise
 from coldness.training.settings import Settings
 
 EXAMPLES = 10_000
-"""Enough for standard deviations to within a hundredth."""
+"""Enough for standard deviations with a relative error of a hundredth."""
 
 
 def temperature_lines(settings: Settings) -> Iterator[str]:
-    """For every source the step h on U, and the pair (drift on E, noise) that it amounts to."""
+    """For every source, the step size h on U and the equivalent pair (drift on E, noise)."""
     coldness = settings.energy.coldness
     scale = known_scale(settings)
     for called, source in all_sources(settings):
@@ -23,11 +23,11 @@ def temperature_lines(settings: Settings) -> Iterator[str]:
         pair = DriftNoise.of(h, coldness)
         name = f"{called}: {type(source.start).__name__}, {type(source.kernel).__name__}"
         yield f"{name}, {source.steps} steps"
-        yield f"  coldness {coldness:.6g}, step h = {h:.6g} on U"
-        yield f"  = drift {pair.drift:.6g} on E, noise {pair.noise:.6g} a step"
+        yield f"  coldness {coldness:.6g}, step size h = {h:.6g} on U"
+        yield f"  = drift {pair.drift:.6g} on E, noise {pair.noise:.6g} per step"
         last = DriftNoise.of(source.final_step(0, settings.iterations), coldness)
         if last.noise < pair.noise:
-            yield f"  falling along a chain to h = {last.step_size:.6g}, noise {last.noise:.6g}"
+            yield f"  decreasing along a chain to h = {last.step_size:.6g}, noise {last.noise:.6g}"
         if source.adaptation is not None:
             yield f"  {source.adaptation.description}"
         tempering = 1.0 if source is settings.sampler else settings.tempering_of(source, 0)
@@ -36,15 +36,15 @@ def temperature_lines(settings: Settings) -> Iterator[str]:
             yield f"  tempered: chains follow {tempering:.4g} U, drift {drift:.6g} on E"
         if scale is not None and known(source):
             yield (
-                f"  noise is {last.noise / scale:.3g} of the data's narrowest local scale "
+                f"  noise is {last.noise / scale:.3g} times the narrowest local scale of the data "
                 f"({scale:.3g} in these coordinates)"
             )
 
 
 def known_scale(settings: Settings) -> float | None:
-    """Narrowest local scale of data of known law, in the coordinates that kernels move in.
+    """Narrowest local scale of data with a known density, in the coordinates of the kernels.
 
-    With a full covariance the coordinates are no longer those of the law: not known then.
+    None if it is not known, as with a full preconditioner, which mixes the coordinates.
     """
     data = settings.data.known
     if data is None or settings.preconditioner == "full":

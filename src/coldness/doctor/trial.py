@@ -1,21 +1,21 @@
-"""A few iterations of a copy of the run: what they cost, and what they do to the chains.
+"""A few iterations of a copy of the run: their cost, and their effect on chains.
 
     update    largest, over the first iterations, of  mean |L^T d(U_new - U_old)| sqrt(h / 2D)
 
-which is the change that one update of the network makes to the drift of a step, h |L^T dU|, as a
-share of the noise of that step, sqrt(2 h D): the learning rate in function space, whatever the
-optimiser, the network and the coldness. It is taken at data and at starts, on U itself without
-tempering, at the highest rate of the learning rate's schedule and not in its warm-up.
+which is the change of the drift per step, h |L^T dU|, by one update of the network, relative to the
+noise per step, sqrt(2 h D): the learning rate in function space, independent of the optimiser, the
+network and the coldness. It is measured at data and at starts, on U itself without tempering, at
+the highest learning rate of the schedule and not in its warm-up.
 
-Above 1 an update throws chains further than their noise. Measured: packaged recipes 0.003 to 0.11;
-mixture2d with beta = 0 holds at 0.3 (Adam 0.003) and 0.8 (0.01) and diverges at 3.7 (0.03; 2.6 to 5
-with other seeds).
+Above 1 an update moves chains further than their noise. Measured: packaged recipes 0.003 to 0.11;
+mixture2d with beta = 0 is stable at 0.3 (Adam 0.003) and 0.8 (0.01) and diverges at 3.7 (0.03; 2.6
+to 5 with other seeds).
 
-GradScale is read off the last of these iterations: where no negative is any match for the data it
-is gone after five (beta paper, Appendix H); packaged recipes keep 0.9 and more.
+GradScale is that of the last of these iterations: if no negative is competitive with the data it
+vanishes within five iterations (beta paper, Appendix H); packaged recipes keep 0.9 or more.
 
-Chains are not compiled here, since that takes longer than the measurement; the time of a run that
-compiles is at most the one given.
+Chains are not compiled here, because compilation takes longer than the measurement; a run that
+compiles takes at most the time stated.
 """
 
 from __future__ import annotations
@@ -45,20 +45,21 @@ except ImportError:  # not on Windows, where memory is not measured
 
 ITERATIONS = 10
 PROBES = 128
-"""Places at which the change of the drift is measured, of data and of each source's starts."""
+"""Points at which the change of the drift is measured, of data and of each source's starts."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What a few iterations showed.
+    """Results of a few iterations.
 
     Args:
         metrics: of the last of them, as in metrics.csv.
-        update: largest change of the drift by an update, in noises of a step; one a source.
-        seconds: of an iteration, the median without the first.
-        megabytes: at most used so far by the process, or on its device; nan where not known.
-        optimiser: class of the optimiser.
-        not_finite: first iteration with a figure that is not finite; null for none.
+        update: largest change of the drift by an update, relative to the noise per step; one per
+            source.
+        seconds: per iteration, the median without the first.
+        megabytes: peak memory of the process, or of its device; NaN if not known.
+        optimiser: class name of the optimiser.
+        not_finite: first iteration with a metric that is NaN or infinite; None if there is none.
     """
 
     metrics: dict[str, float]
@@ -70,7 +71,7 @@ class Trial:
 
     @property
     def grad_scale(self) -> float:
-        """The largest of all contrasts: one that has good negatives is enough to learn from."""
+        """The largest over all contrasts: one contrast with good negatives is enough to learn."""
         return max(v for name, v in self.metrics.items() if name.startswith("grad_scale"))
 
 
@@ -82,12 +83,12 @@ def fresh_training(settings: Settings) -> Training:
 
 
 def run_trial(training: Training, probes: list[Tensor], iterations: int = ITERATIONS) -> Trial:
-    """Iterates the copy, which is changed.
+    """Run some iterations of the copy, which is changed.
 
     Args:
-        training: made by `fresh_training`.
-        probes: for each source the places (B, ...) at which the drift is compared.
-        iterations: how many.
+        training: from `fresh_training`.
+        probes: for each source, the points (B, ...) at which the drift is compared.
+        iterations: number of iterations.
     """
     settings = training.settings
     steps = [max(langevin_steps(settings, source)) for source in settings.sources]

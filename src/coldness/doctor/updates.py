@@ -1,6 +1,6 @@
-"""What a few iterations of a copy say: learning rate, GradScale, numbers, time and memory.
+"""Checks of a few iterations of a copy: learning rate, GradScale, NaN, time and memory.
 
-Where thresholds come from is told in trial.py.
+trial.py explains the thresholds.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ NORMALISING = {
     *("Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax"),
     *("NAdam", "RAdam", "RMSprop", "Rprop"),
 }
-"""Optimisers that divide a gradient by its own size."""
+"""Optimisers that normalise gradients by their own size."""
 
 
 def update_size(trial: Trial) -> Check:
-    """The learning rate, as what one update does to chains."""
+    """The learning rate, by the effect of one update on chains."""
     k = max(range(len(trial.update)), key=lambda k: _nan_first(trial.update[k]))
     size = trial.update[k]
     findings = []
@@ -33,20 +33,20 @@ def update_size(trial: Trial) -> Check:
             Finding(
                 "learning_rate",
                 "optimiser",
-                f"one update changes the drift of source {k} by {size:.2g} times the noise of a "
+                f"one update changes the drift of source {k} by {size:.2g} times the noise per "
                 "step",
-                "updates throw chains further than they can be corrected, and the gap runs away",
-                "measured: mixture2d holds at 0.8 and diverges at 3.7",
+                "updates move chains further than later updates can correct, and the gap diverges",
+                "measured: mixture2d is stable at 0.8 and diverges at 3.7",
                 f"use a learning rate {max(2.0, 5 * size):.0f} times lower",
             )
         )
-    text = f"an update changes the drift by {size:.2g} of the noise of a step at most"
+    text = f"an update changes the drift by at most {size:.2g} times the noise per step"
     metrics = {f"update_{j}": value for j, value in enumerate(trial.update)}
     return Check("update", text, metrics, tuple(findings))
 
 
 def starvation(settings: Settings, trial: Trial, out_of_reach: bool) -> Check:
-    """GradScale after the trial; and optimisers that would not let it say what it says."""
+    """GradScale after the trial, and optimisers that cancel its effect."""
     scale = trial.grad_scale
     findings = []
     gone = not scale >= LEAST_GRAD_SCALE
@@ -56,9 +56,9 @@ def starvation(settings: Settings, trial: Trial, out_of_reach: bool) -> Check:
                 "starved",
                 "contrast",
                 f"GradScale is {scale:.2g} after {ITERATIONS} iterations",
-                "no negative is any match for the data, and nothing is learned",
+                "no negative is competitive with the data, and nothing is learned",
                 f"{BETA}, Eq. 30 and Appendix H",
-                "start chains where the data is, give them more or larger steps, or a lower beta",
+                "start chains at the data, use more or larger steps, or a lower beta",
             )
         )
     weighed = any(
@@ -77,7 +77,7 @@ def starvation(settings: Settings, trial: Trial, out_of_reach: bool) -> Check:
                 "amplified",
                 "optimiser",
                 f"{trial.optimiser} with beta > 0 and negatives that do not reach the data",
-                "it divides vanishing gradients by their own size and makes full steps of noise",
+                "it turns vanishing gradients into full-size steps of noise",
                 f"{BETA}, Appendix H",
                 f"set least_grad_scale to {LEAST_GRAD_SCALE:g}, or use SGD",
             )
@@ -89,32 +89,34 @@ def starvation(settings: Settings, trial: Trial, out_of_reach: bool) -> Check:
 
 
 def numbers(trial: Trial) -> Check:
-    """Whether everything stayed finite."""
+    """Whether all metrics stayed finite."""
     if trial.not_finite is None:
-        return Check("numbers", f"all finite in {ITERATIONS} iterations")
+        return Check("numbers", f"all metrics are finite in {ITERATIONS} iterations")
     bad = [name for name, value in trial.metrics.items() if not math.isfinite(value)]
     finding = Finding(
         "not_finite",
         "training",
-        f"numbers that are not finite from iteration {trial.not_finite} on ({', '.join(bad)})",
-        "the run would end there",
+        f"metrics became NaN or infinite at iteration {trial.not_finite} ({', '.join(bad)})",
+        "the run would stop there",
         "measured",
-        "use a lower learning rate or smaller steps",
+        "use a lower learning rate or smaller step sizes",
     )
-    return Check("numbers", f"not finite from iteration {trial.not_finite} on", {}, (finding,))
+    return Check("numbers", f"NaN or infinite from iteration {trial.not_finite} on", {}, (finding,))
 
 
 def cost(settings: Settings, trial: Trial) -> Check:
-    """Expected time of training, and memory so far."""
+    """Expected training time, and peak memory so far."""
     seconds = settings.iterations * trial.seconds
-    text = f"{duration(seconds)}: {settings.iterations} iterations of {1e3 * trial.seconds:.3g} ms"
+    text = (
+        f"{duration(seconds)}: {settings.iterations} iterations, {1e3 * trial.seconds:.3g} ms each"
+    )
     if _compiles(settings):
-        text += ", uncompiled; chains will be compiled, which took a third to a sixth of that on "
-        text += "packaged recipes"
+        text += ", uncompiled; chains will be compiled, which reduced the time of packaged recipes "
+        text += "to a third to a sixth"
     memory = trial.megabytes
-    text += "; evaluation not counted"
+    text += "; without evaluation"
     if math.isfinite(memory):
-        text += f"; {memory:.0f} MB of memory so far"
+        text += f"; peak memory {memory:.0f} MB so far"
     metrics = {
         "seconds_per_iteration": trial.seconds,
         "seconds": seconds,
@@ -124,7 +126,7 @@ def cost(settings: Settings, trial: Trial) -> Check:
 
 
 def duration(seconds: float) -> str:
-    """As people say it."""
+    """A duration as text, in seconds, minutes or hours."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

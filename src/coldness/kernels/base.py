@@ -1,9 +1,9 @@
-"""What a kernel is: hyper-parameters and pure functions of an explicit state.
+"""The kernel protocol: hyper-parameters and pure functions of an explicit state.
 
-A kernel is a frozen dataclass. `draw` makes the random numbers of a number of steps from a
-generator; `init` makes the state from x; `step` makes one transition. The energy is passed per
-call as a `Field`, a function x -> (U(x), dU(x)), for the network moves at every update.
-Everything in `step` is tensor arithmetic, so that `kernels.run` can compile it.
+A kernel is a frozen dataclass. `draw` draws the random numbers of several steps from a generator;
+`init` makes the state from x; `step` makes one transition. The energy is passed per call as a
+`Field`, a function x -> (U(x), dU(x)), because the network changes at every update. Everything in
+`step` is tensor arithmetic, so that `kernels.run` can compile it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ State = tuple[Tensor, ...]
 
 
 class Info(NamedTuple):
-    """What a step tells, and the next step does not need.
+    """Diagnostics of a step, which the next step does not need.
 
-    potential: U at the state the step left, (B,). gradient: dU there, (B, ...).
-    acceptance: probability with which each move was accepted, (B,); ones where none is refused.
+    potential: U at the state before the step, (B,). gradient: dU there, (B, ...).
+    acceptance: probability with which each move was accepted, (B,); ones if the kernel never
+    rejects.
     """
 
     potential: Tensor
@@ -45,7 +46,7 @@ class Kernel(ABC):
     step_size: float
 
     adjusted: ClassVar[bool] = True
-    """Whether moves can be refused, so that there is an acceptance to adapt to."""
+    """Whether moves can be rejected, so that the step size can be adapted to an acceptance rate."""
 
     def __post_init__(self) -> None:
         if not self.step_size > 0:
@@ -57,14 +58,15 @@ class Kernel(ABC):
 
     @property
     def langevin_step(self) -> float:
-        """The step h on U of Langevin dynamics that a step of this size amounts to."""
+        """The step h of Langevin dynamics on U that corresponds to this step size."""
         return self.step_size
 
     @property
     def affine(self) -> bool:
-        """Whether a move in y, with x = m + L y, is the move in x: nothing is clamped or clipped.
+        """Whether a move in y, with x = m + L y, is the same move as in x.
 
-        What has a step of its own has to say so itself.
+        True if nothing is clamped or clipped in x. In full coordinates chains then run in y, which
+        saves a product with L at every step. A subclass with its own `step` must state it anew.
         """
         return False
 
@@ -75,25 +77,25 @@ class Kernel(ABC):
 
     @property
     def has_twin(self) -> bool:
-        """Whether there is a kernel that proposes the same moves and may refuse them."""
+        """Whether there is a Metropolis-adjusted kernel that proposes the same moves."""
         return True
 
     def adjusted_twin(self) -> Kernel:
-        """The kernel that proposes the same moves and may refuse them."""
+        """The Metropolis-adjusted kernel that proposes the same moves."""
         return self
 
     @classmethod
     def step_for_noise(cls, noise: float) -> float:
-        """The step size whose noise a step is s: h = s^2 / 2."""
+        """The step size whose noise per step has standard deviation s: h = s^2 / 2."""
         return noise**2 / 2
 
     @abstractmethod
     def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """Random numbers for a number of steps; the first dimension of each is the step."""
+        """Random numbers of several steps; the first dimension of each tensor is the step."""
 
     @abstractmethod
     def init(self, field: Field, x: Tensor) -> State:
-        """The state at x; x is its first entry."""
+        """The state at x, whose first entry is x."""
 
     @abstractmethod
     def step(
@@ -108,23 +110,22 @@ def draw_normal(steps: int, x: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def draw_log_uniform(steps: int, x: Tensor, generator: torch.Generator) -> Tensor:
-    """Logarithms of uniform numbers (steps, B): what acceptance tests compare with."""
+    """Logarithms of uniform numbers (steps, B), for Metropolis tests."""
     shape = (steps, x.shape[0])
     return torch.rand(shape, generator=generator, device=x.device, dtype=x.dtype).log_()
 
 
 def total(v: Tensor) -> Tensor:
-    """Sum over all but the first dimension, (B,)."""
+    """Sum over all dimensions but the first, (B,)."""
     return v.flatten(1).sum(1)
 
 
 def metropolis(
     state: State, proposal: State, log_ratio: Tensor, log_uniform: Tensor
 ) -> tuple[State, Tensor]:
-    """Accept each proposal with probability min(1, exp(log_ratio)); also that probability.
+    """Accept each proposal with probability min(1, exp(log_ratio)); also return that probability.
 
-    A ratio that is not a number is accepted, so that it shows in the chain instead of looking
-    like a refusal.
+    A NaN ratio is accepted, so that it shows in the chain instead of looking like a rejection.
     """
     accepted = (log_uniform < log_ratio) | log_ratio.isnan()
     moved = tuple(

@@ -5,8 +5,9 @@
     accepted with min(1, exp(H - H'))
 
 Leaves exp(-U) invariant. With one leapfrog step it is MALA with h = e^2 / 2.
-`step_size` is the leapfrog step e; the half steps between two full ones are merged, and U and dU
-are carried over, so a transition of n leapfrog steps takes n gradients.
+Not to be confused with Langevin, whose single step is never rejected. `step_size` is the leapfrog
+step e. Half steps between two full steps are merged, and U and dU are carried over, so a transition
+of n leapfrog steps takes n gradients.
 
 References:
     MCMC using Hamiltonian dynamics (Neal, 2011), sections 2.3 and 3.2, Fig. 2.
@@ -34,11 +35,11 @@ from coldness.kernels.base import (
 
 @dataclass(frozen=True)
 class HMC(Kernel):
-    """Leapfrog trajectory with acceptance test.
+    """Leapfrog trajectory with a Metropolis test.
 
     Args:
         step_size: leapfrog step e > 0.
-        leapfrog_steps: n >= 1, gradients a transition.
+        leapfrog_steps: n >= 1, the number of gradients per transition.
     Shapes: x (B, ...), potentials (B,).
     """
 
@@ -59,12 +60,12 @@ class HMC(Kernel):
 
     @classmethod
     def step_for_noise(cls, noise: float) -> float:
-        """The leapfrog step e = s."""
+        """The leapfrog step e = s: its noise per step has standard deviation e."""
         return noise
 
     @property
     def affine(self) -> bool:
-        return type(self).step is HMC.step
+        return True
 
     def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
         return draw_normal(steps, x, generator), draw_log_uniform(steps, x, generator)
@@ -86,7 +87,7 @@ class HMC(Kernel):
 def leapfrog(
     field: Field, state: State, p: Tensor, e: Tensor, at: Coordinates, steps: int
 ) -> tuple[State, Tensor]:
-    """The trajectory's end (x, U, dU) and its momentum in the whitened coordinates."""
+    """The end of the trajectory, (x, U, dU), and its momentum in the whitened coordinates."""
     x, potential, gradient = state
     p = p - e / 2 * at.pull(gradient)
     for k in range(steps):

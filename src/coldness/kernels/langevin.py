@@ -1,12 +1,12 @@
-"""Langevin kernel, without acceptance step.
+"""Langevin kernel, without a Metropolis test.
 
     x' = x - h M dU(x) + sqrt(2h) L xi,     M = L L^T
 
 Nearly leaves exp(-U) invariant: the bias is O(h). On N(0, s^2) the stationary variance is
 s^2 / (1 - h / (2 s^2)). As h -> 0: the Langevin diffusion.
-Not to be confused with MALA, which refuses moves and has no bias, nor with stochastic-gradient
-Langevin dynamics on parameters. A paper's chain x - a dE(x) + s xi is this kernel with
-h = s^2 / 2 at coldness 2 a / s^2.
+Not to be confused with MALA, which rejects moves and has no bias, nor with stochastic-gradient
+Langevin dynamics on parameters. A paper's chain x - a dE(x) + s xi is this kernel with h = s^2 / 2
+at coldness 2 a / s^2.
 
 References:
     Bayesian Learning via Stochastic Gradient Langevin Dynamics (Welling, Teh, 2011), Eq. 4.
@@ -33,8 +33,9 @@ class Langevin(Kernel):
 
     Args:
         step_size: h > 0, on the potential U.
-        clamp: [low, high] every coordinate is cut to after a step; null for none. Changes the law.
-        clip_gradient: largest norm of dU, per chain; null for none. Changes the law.
+        clamp: [low, high], to which every coordinate is cut after a step; None for no clamp.
+            Changes the law.
+        clip_gradient: largest norm of dU, per chain; None for no clipping. Changes the law.
     Shapes: x (B, ...), potentials (B,).
     """
 
@@ -51,7 +52,7 @@ class Langevin(Kernel):
 
     @property
     def affine(self) -> bool:
-        return type(self).step is Langevin.step and self.has_twin
+        return self.clamp is None and self.clip_gradient is None
 
     @property
     def box(self) -> tuple[float, float] | None:
@@ -63,7 +64,10 @@ class Langevin(Kernel):
 
     def adjusted_twin(self) -> Kernel:
         if not self.has_twin:
-            raise ValueError("moves that are clamped or clipped have no acceptance to adapt to")
+            raise ValueError(
+                "a Langevin kernel with clamp or clip_gradient has no Metropolis-adjusted version, "
+                "so there is no acceptance rate to adapt to"
+            )
         return MALA(self.step_size)
 
     def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:

@@ -2,13 +2,13 @@
 
     y = x - h M dU(x) + sqrt(2h) L xi,   accepted with min(1, exp(U(x) - U(y)) q(x|y) / q(y|x))
 
-Leaves exp(-U) invariant. As h -> 0: the Langevin diffusion. With v = L^-1 (y - x), the noise that
-would lead back is xi' = (h L^T dU(y) - v) / sqrt(2h), and
+Leaves exp(-U) invariant. As h -> 0: the Langevin diffusion. With v = L^-1 (y - x), the noise of the
+reverse move is xi' = (h L^T dU(y) - v) / sqrt(2h), and
 
     log q(x|y) / q(y|x) = (|xi|^2 - |xi'|^2) / 2.
 
-Not to be confused with Langevin, which has no acceptance step and an O(h) bias.
-U and dU are carried over from the accepted state: one gradient a step.
+Not to be confused with Langevin, which has no Metropolis test and an O(h) bias.
+U and dU are carried over from the accepted state, so a step takes one gradient.
 
 References:
     Exponential convergence of Langevin distributions and their discrete approximations
@@ -37,7 +37,7 @@ from coldness.kernels.base import (
 
 @dataclass(frozen=True)
 class MALA(Kernel):
-    """Langevin step with acceptance test.
+    """Langevin step with a Metropolis test.
 
     Args:
         step_size: h > 0, on the potential U.
@@ -46,7 +46,7 @@ class MALA(Kernel):
 
     @property
     def affine(self) -> bool:
-        return type(self).step is MALA.step
+        return True
 
     def draw(self, steps: int, x: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
         return draw_normal(steps, x, generator), draw_log_uniform(steps, x, generator)

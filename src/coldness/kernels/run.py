@@ -1,15 +1,15 @@
-"""One function that runs chains: it owns looping, freezing, compilation and the noise.
+"""The function that runs chains. It is responsible for looping, freezing, compilation and noise.
 
-Chains advance in chunks of K steps. The noise of a chunk is drawn outside of it, from the caller's
-generator, and passed in; the chunk itself is a pure function of tensors. It is the same function
-whether it is compiled or not, so compiled and eager chains agree up to rounding, and nothing is
-read back to the host before the caller asks for it.
+Chains advance in chunks of K steps. The noise of a chunk is drawn outside the chunk, from the
+caller's generator, and passed in; the chunk itself is a pure function of tensors. The same function
+runs compiled or eagerly, so compiled and eager chains agree up to rounding, and nothing is copied
+back to the host before the caller asks for it.
 
-In full coordinates, x = m + L y with a matrix L, the chains of an energy are run in y: L enters at
-the start and at the end, and not at every step (a third of the time of a step through a small
-convolutional network on images of 16 x 16).
+In full coordinates, x = m + L y with a matrix L, the chains of an energy run in y: L is applied at
+the start and at the end instead of at every step, where it takes a third of the time of a step
+through a small convolutional network on images of 16 x 16.
 
-Whether a chain is worth compiling, and what happens where it cannot be, is in compilation.py.
+compilation.py decides whether a chain is worth compiling, and handles chains that cannot be.
 """
 
 from __future__ import annotations
@@ -35,19 +35,20 @@ Potential = Callable[..., Tensor]
 LARGEST_UNROLL = 20
 LAYERS_PER_CHUNK = 200
 NOISE_PER_CHUNK = 2**24
-"""A call of a chunk costs 0.15 ms beside its steps, and each step in it a second to compile. A step
-through convolutions takes far longer than a call and a minute to compile: one a chunk."""
+"""Calling a chunk costs 0.15 ms on top of its steps, and each step in it takes a second to compile.
+A step through convolutions takes far longer than the call and a minute to compile: one step per
+chunk."""
 
 
 @dataclass
 class Chains:
-    """Where chains ended, and what they met on the way.
+    """The final states of chains, and metrics of their path.
 
-    x: final states (B, ...), detached. gradient_norm: mean over steps and chains of |dU|, of the
-    tempered potential that was followed; dU is by x, and by y in full coordinates. acceptance: mean
-    probability of acceptance (1 where the kernel refuses nothing). potentials: tempered U before
-    each step, (steps, B), where a trace was asked for. step_size: what adaptation arrived at, () or
-    (B,), where it was asked for.
+    x: final states (B, ...), detached. gradient_norm: mean over steps and chains of |dU| of the
+    tempered potential; dU is the gradient with respect to x, and to y in full coordinates.
+    acceptance: mean probability of acceptance (1 if the kernel never rejects). potentials: tempered
+    U before each step, (steps, B), if a trace was requested. step_size: result of the adaptation,
+    () or (B,), if it was requested.
     """
 
     x: Tensor
@@ -76,25 +77,27 @@ def run(
 
     Args:
         kernel: the transition.
-        potential: x -> U(x); parameters are frozen and the network is in eval mode meanwhile.
+        potential: x -> U(x). During the run, parameters are frozen and the network is in eval mode.
         x: starts (B, ...).
-        steps: how many transitions; 0 gives x back.
-        generator: of all random numbers, on x's device.
+        steps: number of transitions; 0 returns x.
+        generator: source of all random numbers, on the device of x.
         tempering: t; the chain follows t * U.
-        step_size: () or one a chain (B,) instead of the kernel's own.
-        schedule: how the step changes along the chain.
-        adaptation: adapts the step to a target acceptance; needs a kernel that refuses moves.
-        coordinates: the preconditioner; the potential's own where it has them.
-        trace: keep the potential at every step.
+        step_size: () or one per chain (B,), instead of the step size of the kernel.
+        schedule: how the step size changes along the chain.
+        adaptation: adapts the step size to a target acceptance; needs an adjusted kernel.
+        coordinates: the preconditioner; by default that of the potential, if it has one.
+        trace: record the potential at every step.
         compiled: compile the chunks (see `worth_compiling`).
     """
     if steps < 0:
         raise ValueError(f"steps must be >= 0, got {steps}")
     if adaptation is not None and not kernel.adjusted:
-        raise ValueError(f"{type(kernel).__name__} refuses no moves: no acceptance to adapt to")
+        raise ValueError(
+            f"{type(kernel).__name__} rejects no moves, so its step size cannot be adapted"
+        )
     schedule = schedule or ConstantSteps()
     if adaptation is not None and not schedule.is_constant:
-        raise ValueError("a step that is adapted cannot follow a schedule too")
+        raise ValueError("the step size can follow either an adaptation or a schedule, not both")
     at = coordinates or getattr(potential, "coordinates", None) or Coordinates()
     # What lasts is compiled for; conditions, such as classes, are inputs of the chain.
     bound = getattr(potential, "bound", None)
@@ -109,7 +112,7 @@ def run(
         )  # fmt: skip
         return replace(chains, x=at.unwhiten(chains.x))
     h = kernel.step_size if step_size is None else step_size
-    # (steps,) or (steps, B): one row a step, so that the chunk never branches on it.
+    # (steps,) or (steps, B): one row per step, so that the chunk never branches on it.
     if isinstance(h, Tensor):
         h_of_step = schedule.factors(steps).to(x).reshape(-1, *[1] * h.dim()) * h.to(x)
     else:
@@ -163,7 +166,7 @@ def _chunk(
     t: Tensor,
     adapting: tuple[Tensor, ...],
 ) -> tuple[State, tuple[Tensor, ...], Tensor, Tensor | None, Tensor | None]:
-    """As many steps as h has rows; norms and acceptances are summed over steps and chains."""
+    """One step per row of h; gradient norms and acceptances are summed over steps and chains."""
     field = tempered_field(potential, t, condition)
     norms, accepted, potentials = [], [], []
     extra = [1] * (state[0].dim() - 1)
@@ -202,7 +205,7 @@ class Bound:
 def _steps_of(
     schedule: StepSchedule, steps: int, h: float, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
-    """Step sizes (steps,): the same for every chain of a source, so made once."""
+    """Step sizes (steps,). They are the same for every call of a source, so they are cached."""
     return (schedule.factors(steps) * h).to(device, dtype)
 
 
@@ -223,7 +226,7 @@ def tempered_field(
         if torch.compiler.is_compiling():
             gradient, (_, u) = torch.func.grad_and_value(scaled, has_aux=True)(x)
             return u, gradient
-        # Plain autograd is 1.7 times as fast as torch.func outside of compiled code.
+        # Outside of compiled code, plain autograd is 1.7 times as fast as torch.func.
         with torch.enable_grad():
             leaf = x.detach().requires_grad_(True)
             total, u = scaled(leaf)
@@ -235,11 +238,11 @@ def tempered_field(
 
 @contextmanager
 def frozen(modules: list[nn.Module]) -> Iterator[None]:
-    """Parameters without gradients and the network in eval mode; both as before afterwards."""
+    """Switch off gradients of parameters and set eval mode; restore both afterwards."""
     training = [m for m in modules if m.training]
     trainable = [p for m in modules for p in m._parameters.values() if p is not None]
     trainable = [p for p in trainable if p.requires_grad]
-    # Past nn.Module.__setattr__, which takes longer than the rest of this function.
+    # Bypasses nn.Module.__setattr__, which takes longer than the rest of this function.
     for module in training:
         module.__dict__["training"] = False
     for parameter in trainable:
@@ -254,7 +257,7 @@ def frozen(modules: list[nn.Module]) -> Iterator[None]:
 
 
 def _chunk_length(kernel: Kernel, modules: list[nn.Module], x: Tensor, steps: int) -> int:
-    """Steps a chunk: bounded by what is unrolled and the noise held, a divisor if one is near."""
+    """Steps per chunk: bounded by unrolled layers and stored noise; a divisor of steps if near."""
     layers = max(1, sum(1 for m in modules if not m._modules))
     unroll = LAYERS_PER_CHUNK // (layers * kernel.gradients_per_step)
     if any(isinstance(m, _ConvNd) for m in modules):

@@ -1,7 +1,7 @@
 """Step sizes: schedules inside a chain, and adaptation to a target acceptance.
 
-Schedule: step k of n uses h * factor(k). Geometric goes from `first` to `last`, so large steps
-carry a chain to where small ones refine it.
+Schedule: step k of n uses h * factor(k). The geometric schedule goes from `first` to `last`: large
+steps first move a chain to the right region, small steps then refine it.
 
 Dual averaging, with a_t the acceptance at step t and A the target:
 
@@ -9,7 +9,7 @@ Dual averaging, with a_t the acceptance at step t and A the target:
     log h_t = mu - sqrt(t) / gamma * H_t,          mu = log(10 h_0)
     avg log h_t = t^-kappa log h_t + (1 - t^-kappa) avg log h_{t-1}
 
-The chain uses log h_t while adapting; the average is what it should be run with afterwards.
+The chain uses log h_t while adapting; afterwards it should be run with the average.
 
 References:
     The No-U-Turn Sampler (Hoffman, Gelman, 2014), Eq. 6 and Algorithm 5.
@@ -26,7 +26,7 @@ from torch import Tensor
 
 
 class StepSchedule(ABC):
-    """How the step changes along one chain; frozen, since `run` remembers the factors."""
+    """How the step size changes along one chain; frozen, because `run` caches the factors."""
 
     @property
     def is_constant(self) -> bool:
@@ -35,12 +35,12 @@ class StepSchedule(ABC):
 
     @abstractmethod
     def factors(self, steps: int) -> Tensor:
-        """What the step size is multiplied by, (steps,) in float64."""
+        """Factors by which the step size is multiplied, (steps,) in float64."""
 
 
 @dataclass(frozen=True)
 class ConstantSteps(StepSchedule):
-    """The same step all along."""
+    """A constant step size."""
 
     @property
     def is_constant(self) -> bool:
@@ -52,7 +52,7 @@ class ConstantSteps(StepSchedule):
 
 @dataclass(frozen=True)
 class GeometricSteps(StepSchedule):
-    """From `first` times the kernel's step to `last` times it, by a constant ratio.
+    """From `first` to `last` times the step size of the kernel, with a constant ratio.
 
     Args:
         first: factor at the first step, > 0.
@@ -76,11 +76,11 @@ class DualAveraging:
     """Adapts the step size until moves are accepted at the target rate.
 
     Args:
-        target: acceptance to reach: 0.57 is optimal for MALA, 0.65 to 0.8 for HMC.
-        per_chain: one step size for each chain instead of one for all.
-        gamma: how strongly a step follows its error.
-        t0: how many steps the start is worth.
-        kappa: how fast the average forgets, in (0.5, 1].
+        target: acceptance rate to reach: 0.57 is optimal for MALA, 0.65 to 0.8 for HMC.
+        per_chain: adapt one step size per chain instead of one for all.
+        gamma: regularisation scale; the smaller, the more strongly log h follows the error.
+        t0: number of steps that damp the first iterations.
+        kappa: rate at which the average forgets, in (0.5, 1].
     """
 
     target: float = 0.57
@@ -101,7 +101,7 @@ class DualAveraging:
         return zero.new_zeros(()), zero, log_h, zero, log_h + math.log(10.0)
 
     def update(self, state: tuple[Tensor, ...], acceptance: Tensor) -> tuple[Tensor, ...]:
-        """One step further, after moves accepted with probabilities (B,)."""
+        """The next state, after moves that were accepted with probabilities (B,)."""
         t, error, _, average, mu = state
         t = t + 1
         a = acceptance if self.per_chain else acceptance.mean()

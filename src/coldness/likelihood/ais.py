@@ -1,6 +1,6 @@
-"""log Z of any energy: annealed importance sampling, forward and in reverse.
+"""log Z of any energy: annealed importance sampling (AIS), forward and reverse.
 
-Chains are carried through levels 0 = b_0 < ... < b_T = 1 from a Gaussian to the model,
+Chains pass through levels 0 = b_0 < ... < b_T = 1 from a Gaussian to the model,
 
     V_b(y) = (1 - b) |y|^2 / (2 s^2) + b U(m + L y),
 
@@ -9,20 +9,22 @@ by transitions that leave exp(-V_b) invariant. With D = V_1 - V_0,
     forward   y_0 from the Gaussian:  log w = -sum_k (b_k - b_{k-1}) D(y_{k-1}),   E w = Z / Z_0
     reverse   y_T from the model:     log w =  sum_k (b_k - b_{k-1}) D(y_k),       E w = Z_0 / Z
 
-so log mean w of forward chains is below log Z on average, and its negative for reverse chains above
-it. The two are a bracket, Bennett's acceptance ratio of both is the estimate between them. Reverse
-chains start at data, which is first carried towards the model by some transitions.
+so log mean w of forward chains is below log Z on average. The negative log mean w of reverse chains
+is above log Z on average if they start at samples of the model. The two form a bracket; Bennett's
+acceptance ratio of both is the estimate.
 
-What no chain visits is not seen. Where the model has mass that the Gaussian reaches and data does
-not, the two sides disagree and the bracket is wide. Mass that neither reaches, such as a mode far
-from all data, is missing from both, and the bracket is narrow around log Z of the rest: whoever
-reads it must also ask where long chains end (report/density_answer.py does).
+Limits. Reverse chains start at data, which is first moved towards the model by `settling`
+transitions. Data is no sample of the model if, for example, its modes have other weights; the upper
+end is then no bound. Mass that no chain visits is missing: if the model has mass that the Gaussian
+reaches and data does not, the two sides disagree and the bracket is wide. Mass that neither
+reaches, such as a mode far from all data, is missing from both, and the bracket is narrow around
+log Z of the rest. A bracket must therefore be read together with where long chains end, as in
+trust/density_answer.py.
 
-m and L are the model's own coordinates where these are full, and else the data's mean and the root
-of its covariance (its standard deviations where there are many dimensions or the covariance is
-singular). Levels and step sizes are found by a
-pilot: each level is as far from the next as changes D by the same share of a nat, and steps follow
-a target acceptance. The chains that count then use them as they are, so that E w is exact.
+m and L are the model's own coordinates if these are full, else the mean of the data and the root of
+its covariance (its standard deviations if there are many dimensions or the covariance is singular).
+A pilot run chooses levels, such that each changes D by the same fraction of a nat, and step sizes
+for a target acceptance. The main chains then use these unchanged, so that E w is exact.
 
 References:
     Annealed Importance Sampling (Neal, 2001), Eqs. 3 to 11.
@@ -51,48 +53,50 @@ from coldness.kernels.compilation import compiled_for
 from coldness.kernels.run import frozen, tempered_field
 
 FULL_DIMENSIONS = 200
-"""Up to so many, the data's whole covariance is used."""
+"""Up to this many dimensions, the full covariance of the data is used."""
 
 PILOT_CHAINS = 128
-"""Of the pilot, or as many as may be in memory at a time."""
+"""Number of pilot chains; fewer if they do not fit in memory."""
 
 PILOT_LEVELS = 2
-"""So many times the levels of the path, at most."""
+"""Largest number of pilot levels, as a multiple of the levels of the path."""
 
 PILOT_TRANSITIONS = 2
 PILOT_SPREAD = 0.5
-"""Nats by which the middle two thirds of the chains differ in a level's weight, in the pilot."""
+"""Nats; half the range of the middle two thirds of the log weights of one pilot level."""
 
 LEVELS_PER_CHUNK = 8
 
 STANDARD_ERRORS = 2.0
-"""By which the bracket is wider than the two estimates, on each side."""
+"""By how many standard errors the bracket extends beyond the two estimates, on each side."""
 
 LOOSE = 0.2
-"""Nats. A bracket that is wider pins no log-likelihood down."""
+"""Nats. A wider bracket is too loose for a log-likelihood."""
 
 LEAST_ESS = 0.01
-"""Share of chains. Below it one or two chains make the estimate, and its standard error is void."""
+"""Effective fraction of chains. Below it, one or two chains dominate the estimate, and its standard
+error is meaningless."""
 
 
 ENDS = ("estimate", "low", "high", "forward", "reverse")
 
 
 class NotFinite(ValueError):
-    """The energy is not finite where it would have to be evaluated."""
+    """The energy is NaN or infinite where AIS evaluates it."""
 
 
 @dataclass(frozen=True)
 class AIS:
-    """How log Z is estimated.
+    """Settings of the estimate of log Z.
 
     Args:
-        chains: in each direction.
-        levels: of the path; the more, the tighter.
-        kernel: transitions, of a kernel that refuses moves (HMC or MALA); its step is adapted.
-        target: acceptance that steps are adapted to.
+        chains: number of chains in each direction.
+        levels: number of levels of the path; the more, the tighter the bracket.
+        kernel: transitions, of a kernel with a Metropolis test (HMC or MALA); its step size is
+            adapted.
+        target: acceptance rate to which step sizes are adapted.
         reference_std: s of the Gaussian, in units of the data's scale.
-        settling: transitions that carry data towards the model before it goes in reverse.
+        settling: transitions that move data towards the model before the reverse chains start.
     """
 
     chains: int = 1024
@@ -104,12 +108,18 @@ class AIS:
 
     def __post_init__(self) -> None:
         if self.chains < 2 or self.levels < 2 or self.settling < 0:
-            raise ValueError("AIS needs chains >= 2, levels >= 2, settling >= 0")
+            raise ValueError(
+                "chains and levels of AIS must be >= 2 and settling >= 0, got "
+                f"{self.chains}, {self.levels} and {self.settling}"
+            )
         if not self.kernel.adjusted:
             name = type(self.kernel).__name__
-            raise ValueError(f"AIS needs transitions that leave each level invariant, not {name}")
+            raise ValueError(f"kernel of AIS must have a Metropolis test (HMC or MALA), got {name}")
         if not 0 < self.target < 1 or not self.reference_std > 0:
-            raise ValueError("AIS needs a target between 0 and 1 and reference_std > 0")
+            raise ValueError(
+                "target of AIS must be between 0 and 1 and reference_std > 0, got "
+                f"{self.target} and {self.reference_std}"
+            )
 
 
 def _nothing() -> Tensor:
@@ -118,10 +128,11 @@ def _nothing() -> Tensor:
 
 @dataclass(frozen=True)
 class LogZ:
-    """What came of it; log Z of what chains reach is between low and high where it is tight.
+    """The estimate of log Z and its bracket [low, high]; see the limits above.
 
-    estimate: Bennett's. forward, reverse: the two bounds on average, before standard errors are
-    added. ess_forward, ess_reverse: effective share of chains. log_w_forward, log_w_reverse: (N,).
+    estimate: Bennett's acceptance ratio. forward, reverse: the two one-sided estimates, without
+    standard errors. ess_forward, ess_reverse: effective fraction of chains. log_w_forward,
+    log_w_reverse: log weights (N,).
     """
 
     estimate: float
@@ -140,7 +151,7 @@ class LogZ:
 
     @property
     def tight(self) -> bool:
-        """NaN is not."""
+        """Whether the bracket is narrow and its weights are reliable; False for NaN."""
         return self.width <= LOOSE and min(self.ess_forward, self.ess_reverse) >= LEAST_ESS
 
     def shifted(self, by: float) -> LogZ:
@@ -159,7 +170,7 @@ class LogZ:
 
 
 class Path(nn.Module):
-    """The potentials between Gaussian and model, in coordinates y.
+    """The potentials between the Gaussian and the model, in coordinates y.
 
     Args:
         energy: the model.
@@ -194,7 +205,7 @@ class Path(nn.Module):
         return (state[1] - self.reference(state[0])) / b
 
     def moved(self, state: State, b: Tensor, to: Tensor) -> State:
-        """The state of level b at another level: V_to = V_0 + (to / b) (V_b - V_0)."""
+        """A state of level b, converted to another level: V_to = V_0 + (to / b) (V_b - V_0)."""
         y, potential, gradient = state
         reference, pull = self.reference(y), y / self.std**2
         return (
@@ -204,7 +215,7 @@ class Path(nn.Module):
         )
 
     def log_z0(self, dimension: int) -> float:
-        """Of the Gaussian, in the coordinates of x."""
+        """log Z_0 of the Gaussian, in the coordinates of x."""
         return dimension * (math.log(2 * math.pi) / 2 + math.log(self.std)) + self.at.log_det
 
 
@@ -216,15 +227,15 @@ def log_z(
     on_stage: Callable[[str], None] = lambda stage: None,
     compiled: bool | None = None,
 ) -> LogZ:
-    """log of the integral of exp(-U), as a bracket.
+    """The log of the integral of exp(-U), as an estimate with a bracket.
 
     Args:
         energy: the model.
         x_data: examples (N, ...), for the scales of the Gaussian and the starts of reverse chains.
-        generator: of the random numbers, on x_data's device.
-        how: the settings of AIS.
-        on_stage: called with what goes on, for a progress display.
-        compiled: compile the transitions; null where it is worth it.
+        generator: of the random numbers, on the device of x_data.
+        how: settings of AIS.
+        on_stage: called with the name of each stage, for a progress display.
+        compiled: whether to compile the transitions; None to compile if it is worth the time.
     """
     how = how or AIS()
     shape, dimension = x_data.shape[1:], x_data[0].numel()
@@ -242,7 +253,7 @@ def log_z(
 
     modules = list(energy.modules())
     with frozen(modules), torch.no_grad():
-        on_stage("log Z: finding levels and steps")
+        on_stage("log Z: choosing levels and step sizes")
         pilots = normal(min(PILOT_CHAINS, at_once(tuple(shape))))
         b, h = _pilot(path, how, pilots, generator)
         on_stage("log Z: from the Gaussian to the model")
@@ -264,12 +275,12 @@ def log_z(
             weights.append(_anneal(path, how.kernel, settled.x, *down, generator, compiled))
         reverse = torch.cat(weights)
     if not bool(forward.isfinite().all() & reverse.isfinite().all()):
-        raise NotFinite("chains of AIS met numbers that are not finite")
+        raise NotFinite("the weights of AIS chains became NaN or infinite")
     return _bracket(forward, reverse, path.log_z0(dimension))
 
 
 def _coordinates(x: Tensor) -> Coordinates:
-    """Scales of the Gaussian; any positive one serves for a dimension in which data is constant."""
+    """Scales of the Gaussian; dimensions in which the data is constant get the mean of the rest."""
     dimension = x[0].numel()
     if x.dim() == 2 and dimension <= FULL_DIMENSIONS and len(x) > 2 * dimension:
         try:
@@ -292,7 +303,7 @@ def _pilot(path: Path, how: AIS, y: Tensor, generator: torch.Generator) -> tuple
     while levels[-1] < 1:
         spread = _spread(difference)
         rest = 1 - levels[-1]
-        # Not past the number of levels: what is left then is one jump, and the bracket shows it.
+        # The number of levels is limited: the rest is then one jump, which widens the bracket.
         last = len(levels) >= PILOT_LEVELS * how.levels or not spread > 0
         far = rest if last else PILOT_SPREAD / spread
         b = y.new_tensor(min(1.0, levels[-1] + max(far, 1e-7)))
@@ -306,17 +317,17 @@ def _pilot(path: Path, how: AIS, y: Tensor, generator: torch.Generator) -> tuple
         steps.append(math.exp(log_h))
     index = np.linspace(0, len(levels) - 1, how.levels + 1)
     main = np.interp(index, np.arange(len(levels)), levels)
-    # The first steps of the pilot are still finding their size.
+    # The first step size of the pilot is not adapted yet.
     smooth = _running_mean(np.log(steps[1:]))
     sizes = np.exp(np.interp(index, np.arange(1, len(levels)), smooth))
     return torch.from_numpy(main), torch.from_numpy(sizes)
 
 
 def _spread(values: Tensor) -> float:
-    """Half the distance between the quantiles at 1/6 and 5/6: outliers do not count."""
+    """Half the distance between the quantiles at 1/6 and 5/6, which ignores outliers."""
     low, high = torch.quantile(values.double(), values.new_tensor([1 / 6, 5 / 6]).double()).tolist()
     if not math.isfinite(high - low):
-        raise NotFinite("the energy is not finite where the Gaussian of AIS has its mass")
+        raise NotFinite("the energy is NaN or infinite at samples of the Gaussian of AIS")
     return (high - low) / 2
 
 
@@ -366,7 +377,7 @@ def _chunk(
     increments: Tensor,
     h: Tensor,
 ) -> tuple[State, Tensor]:
-    """Weight, then a transition, for each level; the state is left at the level after."""
+    """For each level, a weight and then a transition; the state ends at the next level."""
     log_w = torch.zeros_like(state[1])
     for k in range(len(b)):
         log_w = log_w - increments[k] * path.difference(state, b[k])
@@ -399,7 +410,7 @@ def _bracket(forward: Tensor, reverse: Tensor, log_z0: float) -> LogZ:
 
 
 def _log_mean(log_w: Tensor) -> tuple[float, float, float]:
-    """log mean w, effective share of chains, and standard error of the first."""
+    """log mean w, the effective fraction of chains, and the standard error of log mean w."""
     n = len(log_w)
     total = torch.logsumexp(log_w, 0)
     share = (log_w - total).exp()

@@ -1,4 +1,4 @@
-"""Backbones: networks that map examples to one number each, or one per class."""
+"""Backbones: networks that map each example to one number, or to one number per class."""
 
 from coldness.nets.convnet import ConvNet
 from coldness.nets.mlp import MLP

@@ -1,13 +1,13 @@
-"""What convolutional backbones share: layers made for the data's shape, and a precise head.
+"""Base of convolutional backbones: layers built for the shape of the data, and a precise head.
 
     f(x) = head(body(x))          body: convolutions;  head: pooling and linear layers
 
-Under `torch.autocast` the body computes in bfloat16, 8 bits, and the head in float32: energies are
-multiplied by the coldness, 20,000 in JEM, so that their last bits are nats. Outside of autocast
-everything is in the dtype of the weights.
+Under `torch.autocast` the body computes in bfloat16, which has 8 significant bits, and the head in
+float32: energies are multiplied by the coldness, 20,000 in JEM, so that their last bits are worth
+nats. Outside of autocast everything is in the dtype of the weights.
 
-Weights and activations lie in memory channels last. Processor time of one Langevin step of WRN-10-2
-(batch 64, 32 x 32, one thread, avx512_bf16), in milliseconds:
+Weights and activations are stored channels last. CPU time of one Langevin step of WRN-10-2 (batch
+64, 32 x 32, one thread, avx512_bf16), in milliseconds:
 
                       float32   bfloat16
     channels first      261       136
@@ -26,9 +26,9 @@ Activation = Literal["leaky_relu", "silu"]
 
 
 class Convolutional(nn.Module, ABC):
-    """Base class: a subclass says what `layers(shape, outputs)` are.
+    """Base class; a subclass defines `layers(shape, outputs)`.
 
-    Shapes: x (B, C, H, W), result (B, 1); (B, K) where `build` was told so.
+    Shapes: x (B, C, H, W), result (B, K) with K = `outputs` of `build`, by default 1.
     """
 
     def __init__(self) -> None:
@@ -40,12 +40,20 @@ class Convolutional(nn.Module, ABC):
 
     @abstractmethod
     def layers(self, shape: tuple[int, int, int], outputs: int) -> tuple[nn.Module, nn.Module]:
-        """Body and head for examples (C, H, W); ValueError where they do not fit."""
+        """Body and head for examples (C, H, W).
+
+        Raises:
+            ValueError: the network does not support this shape.
+        """
 
     def build(self, shape: tuple[int, ...], outputs: int = 1) -> None:
-        """Makes the layers for examples of this shape; refuses one that does not fit them."""
+        """Build the layers for examples of this shape.
+
+        Raises:
+            ValueError: the network does not support this shape, or was built for another one.
+        """
         if len(shape) != 3:
-            raise ValueError(f"{type(self).__name__} takes images (C, H, W), not {_text(shape)}")
+            raise ValueError(f"{type(self).__name__} needs images (C, H, W), got {_text(shape)}")
         if self.shape is None or outputs != self.outputs:
             channels, height, width = self.shape or shape
             self.body, self.head = self.layers((channels, height, width), outputs)
@@ -53,7 +61,9 @@ class Convolutional(nn.Module, ABC):
             self.shape, self.outputs = (channels, height, width), outputs
         if self.shape != tuple(shape):
             built = _text(self.shape)
-            raise ValueError(f"the network takes images {built} but the data has {_text(shape)}")
+            raise ValueError(
+                f"the network was built for images {built}, but the data has {_text(shape)}"
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         if self.shape is None:
@@ -66,9 +76,9 @@ class Convolutional(nn.Module, ABC):
 class MeanOverPositions(nn.Module):
     """(B, C, H, W) to (B, C, 1, 1).
 
-    Positions are averaged as rows of channels, the order in which they lie in memory, so that the
-    gradient comes back in that order too. That of `AdaptiveAvgPool2d` does not, and the activation
-    before it then takes twenty times as long backwards: 2% of a Langevin step of WRN-10-2.
+    Positions are averaged as rows of channels, their order in memory, so that the gradient has the
+    same order. That of `AdaptiveAvgPool2d` does not, and the backward pass of the activation before
+    it then takes twenty times as long: 2% of a Langevin step of WRN-10-2.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -76,21 +86,23 @@ class MeanOverPositions(nn.Module):
 
 
 def activation(name: Activation, slope: float, inplace: bool = False) -> nn.Module:
-    """The layer of that name.
+    """The activation layer with this name.
 
     Args:
         name: `leaky_relu` or `silu`.
         slope: of the leaky ReLU, for negative inputs.
-        inplace: overwrite the input, where backward needs only the output; for inputs that nothing
-            else reads. Saves memory and the time of writing to it.
+        inplace: overwrite the input if the backward pass needs only the output. Saves memory and
+            time; for inputs that nothing else reads.
     """
     return nn.LeakyReLU(slope, inplace and slope > 0) if name == "leaky_relu" else nn.SiLU()
 
 
 def check_square(shape: tuple[int, int, int], net: str, sides: str, fits: bool) -> None:
-    """Refuses images that are not square, or of a size that does not fit."""
+    """Raise ValueError unless images are square and `fits` is true."""
     if shape[1] != shape[2] or not fits:
-        raise ValueError(f"{net} takes images of {sides} pixels a side, not {_text(shape)}")
+        raise ValueError(
+            f"{net} needs square images with a side of {sides} pixels, got {_text(shape)}"
+        )
 
 
 def _text(shape: tuple[int, ...]) -> str:

@@ -5,13 +5,15 @@
     ...                                 down to 4 x 4
     conv 4x4           -> outputs       1 x 1
 
-On 32 x 32 there are three strided convolutions, to 2n, 4n and 8n channels; on 16 x 16 two, on 8 x 8
-one. n = 32 with slope 0.05 is Anatomy's network of its non-convergent image experiments, n = 64
-with slope 0.2 the short-run paper's, n = 128 that of Revisiting Contrastive Divergence.
+Images of 32 x 32 have three strided convolutions, to 2n, 4n and 8n channels; images of 16 x 16 have
+two, and images of 8 x 8 one. n = 32 with slope 0.05 is the network of the Anatomy paper's
+non-convergent image experiments, n = 64 with slope 0.2 that of the short-run paper, and n = 128
+that of Revisiting Contrastive Divergence.
 
-The last found that "attention layers" help and does not say which or where. Here `attention` puts
-one non-local block, as in the Anatomy paper's code, on the map of that many pixels a side, after
-the activation: at 16 on images of 32, it is where the non-local network has its first.
+The last paper reports that "attention layers" help, but not which ones or where. Here `attention`
+adds one non-local block, as in the code of the Anatomy paper, after the activation of the feature
+map with that side. With 16 on images of 32 x 32 this is the place of the first block of the
+non-local network.
 
 References:
     On the Anatomy of MCMC-Based Maximum Likelihood Learning of Energy-Based Models
@@ -31,13 +33,14 @@ from coldness.nets.non_local import NonLocal
 
 
 class ConvNet(Convolutional):
-    """Strided convolutions with an activation between them.
+    """Strided convolutions with activations between them.
 
     Args:
-        width: n, channels of the first convolution.
+        width: n, the number of channels of the first convolution.
         activation: `leaky_relu` or `silu`.
         slope: of the leaky ReLU, for negative inputs.
-        attention: side of the map that a non-local block looks at, such as 16; null for no block.
+        attention: side of the feature map that gets a non-local block, such as 16; None for no
+            block.
     Shapes: x (B, C, S, S) with S = 8, 16, 32, ...; result (B, 1), or (B, K).
     """
 
@@ -68,7 +71,7 @@ class ConvNet(Convolutional):
             body += [nn.Conv2d(channels, 2 * channels, 4, 2, 1), self._activation()]
             size, channels = size // 2, 2 * channels
         if self.attention is not None and self.attention not in sides:
-            raise ValueError(f"attention must be a side of a map, {sides}, got {self.attention}")
+            raise ValueError(f"attention must be one of {sides}, got {self.attention}")
         return nn.Sequential(*body), nn.Conv2d(channels, outputs, 4)
 
     def _activation(self) -> nn.Module:

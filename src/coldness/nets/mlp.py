@@ -1,12 +1,13 @@
-"""Multilayer perceptron for vectors, which may see its inputs at several frequencies.
+"""Multilayer perceptron for vectors, optionally with Fourier features of its inputs.
 
     y  ->  y, sin(w y), cos(w y)   for w = 1, 2, 4, ..., 2^(K-1)       each input by itself
 
 A plain network learns slow variation long before fast variation. In coordinates of unit scale,
-K = 4 frequencies make what varies within a tenth of the data's width as easy to learn as its shape.
+K = 4 frequencies make variation within a tenth of the data's width as easy to learn as its overall
+shape.
 
 With widths 32, 64, 64, 64, leaky ReLU of slope 0.05 and two inputs this is the network of the
-Anatomy paper's toy experiments (there written as 1x1 convolutions), with 10,593 parameters.
+Anatomy paper's toy experiments (written there as 1x1 convolutions), with 10,593 parameters.
 
 References:
     Fourier Features Let Networks Learn High Frequency Functions in Low Dimensional Domains
@@ -24,15 +25,15 @@ from torch import Tensor, nn
 
 
 class MLP(nn.Module):
-    """Linear layers with an activation between them.
+    """Linear layers with activations between them.
 
     Args:
-        inputs: dimension D of an example; null for that of the data, see `build`.
+        inputs: dimension D of an example; None to take it from the data, see `build`.
         widths: hidden widths.
         activation: `leaky_relu`, `silu` or `softplus`.
         slope: of the leaky ReLU, for negative inputs.
-        frequencies: K >= 0; 0 for the inputs alone.
-    Shapes: x (B, D), result (B, 1); (B, K) where `build` was told so.
+        frequencies: K >= 0, the number of frequencies; 0 for the inputs alone.
+    Shapes: x (B, D), result (B, outputs) with `outputs` of `build`, by default 1.
     """
 
     def __init__(
@@ -56,15 +57,16 @@ class MLP(nn.Module):
             self._make(inputs)
 
     def build(self, shape: tuple[int, ...], outputs: int = 1) -> None:
-        """Makes the layers for examples of this shape; refuses one that does not fit them.
+        """Build the layers for examples of this shape, which are flattened to vectors.
 
-        Examples that are no vectors are flattened.
+        Raises:
+            ValueError: the network was built for another number of inputs.
         """
         inputs = math.prod(shape)
         if self.inputs is None or outputs != self.layers[-1].out_features:
             self._make(self.inputs or inputs, outputs)
         if self.inputs != inputs:
-            raise ValueError(f"the network takes {self.inputs} inputs but the data has {inputs}")
+            raise ValueError(f"the network has {self.inputs} inputs, but the data has {inputs}")
 
     def _make(self, inputs: int, outputs: int = 1) -> None:
         layers: list[nn.Module] = []

@@ -1,15 +1,15 @@
-"""The Anatomy paper's non-local network, and its block of self-attention.
+"""The non-local network of the Anatomy paper, and its self-attention block.
 
     y = x + W softmax(theta(x) phi(x)^T) g(x)
 
-over positions of one image: theta, phi, g and W are 1x1 convolutions, the first three to half the
-channels; phi and g are max-pooled by 2; the softmax is not scaled. W begins at zero, so that a new
-block is the identity.
+over the positions of one image. theta, phi, g and W are 1x1 convolutions, the first three to half
+the channels; phi and g are max-pooled by 2; the softmax is not scaled. W is initialised to zero, so
+that a new block is the identity.
 
-The network: three times [convolution 3x3, activation, max-pooling by 2] of widths n, 2n, 4n, with
-a block before the second and the third convolution; then a linear layer of width 8n, the
-activation, and a linear layer. With n = 32 and slope 0.05 on 32 x 32 it is the one of the paper's
-convergent image experiments.
+The network consists of three times [convolution 3x3, activation, max-pooling by 2] with widths n,
+2n, 4n and a block before the second and the third convolution, followed by a linear layer of width
+8n, the activation, and a linear layer. With n = 32 and slope 0.05 on 32 x 32 it is the network of
+the paper's convergent image experiments.
 
 References:
     On the Anatomy of MCMC-Based Maximum Likelihood Learning of Energy-Based Models
@@ -26,7 +26,7 @@ from coldness.nets.base import Activation, Convolutional, activation, check_squa
 
 
 class NonLocal(nn.Module):
-    """The residual block above: every position of an image looks at all others.
+    """The residual block above: every position of an image attends to all others.
 
     Args:
         channels: C, even.
@@ -52,7 +52,7 @@ class NonLocal(nn.Module):
         phi = self.pool(self.phi(x)).flatten(2)  # (B, C/2, HW/4)
         g = self.pool(self.g(x)).flatten(2).transpose(1, 2)  # (B, HW/4, C/2)
         scores = theta @ phi
-        # Not in bfloat16, where the shares of many positions do not sum to 1.
+        # Not in bfloat16, in which the attention weights of many positions do not sum to 1.
         shares = scores.softmax(2, dtype=torch.promote_types(scores.dtype, torch.float32))
         y = (shares.to(g.dtype) @ g).transpose(1, 2).unflatten(2, x.shape[2:])
         return x + self.out(y.contiguous(memory_format=torch.channels_last))
@@ -62,7 +62,7 @@ class NonLocalNet(Convolutional):
     """Convolutions with non-local blocks between them.
 
     Args:
-        width: n, channels of the first convolution; even.
+        width: n, the number of channels of the first convolution; even.
         activation: `leaky_relu` or `silu`.
         slope: of the leaky ReLU, for negative inputs.
     Shapes: x (B, C, S, S) with S a multiple of 8; result (B, 1), or (B, K).

@@ -1,15 +1,15 @@
-"""Wide residual network without normalisation, as JEM has it.
+"""Wide residual network without normalisation, as in JEM.
 
     stem    conv 3x3, C -> 16
     stages  three of (depth - 4) / 6 blocks, widths 16k, 32k, 64k, strides 1, 2, 2
     block   y = conv 3x3 (a(conv 3x3 (a(x)))) + x        stride in the second convolution
-            where the shape changes, a strided 1x1 convolution of x stands for x
+            if the shape changes, a strided 1x1 convolution of x replaces x
     head    a, mean over positions, linear
 
-Convolutions have biases and PyTorch's default initialisation; there is no dropout and no norm:
-batch norm would couple examples, and an energy belongs to one. Depth 28, width 10 is the
-reference, with 36.5 million parameters; depth 10, width 2 (channels 16, 32, 64, 128) is a size for
-a processor.
+Convolutions have biases and PyTorch's default initialisation. There is no dropout and no norm:
+batch norm would make the energy of an example depend on the rest of its batch. Depth 28 with width
+10 is the reference, with 36.5 million parameters; depth 10 with width 2 (channels 16, 32, 64, 128)
+suits a CPU.
 
 References:
     Wide Residual Networks (Zagoruyko, Komodakis, 2016), Table 1.
@@ -28,8 +28,8 @@ class WideResNet(Convolutional):
     """Residual blocks in three stages.
 
     Args:
-        depth: 10, 16, 22, 28, ...: number of convolutions in line, those of shortcuts not counted.
-        width: k >= 1, what the widths 16, 32, 64 are multiplied by.
+        depth: 10, 16, 22, 28, ...; each stage has (depth - 4) / 6 blocks.
+        width: k >= 1, the factor of the widths 16, 32, 64.
         activation: `leaky_relu` or `silu`.
         slope: of the leaky ReLU, for negative inputs.
     Shapes: x (B, C, H, W) of at least 4 x 4; result (B, 1), or (B, K).
@@ -52,7 +52,7 @@ class WideResNet(Convolutional):
     def layers(self, shape: tuple[int, int, int], outputs: int) -> tuple[nn.Module, nn.Module]:
         if min(shape[1:]) < 4:
             raise ValueError(
-                f"WideResNet takes images of at least 4 x 4, not {shape[1]} x {shape[2]}"
+                f"WideResNet needs images of at least 4 x 4, got {shape[1]} x {shape[2]}"
             )
         body: list[nn.Module] = [nn.Conv2d(shape[0], 16, 3, 1, 1)]
         channels = 16
@@ -68,11 +68,11 @@ class WideResNet(Convolutional):
 
 
 class Residual(nn.Module):
-    """One block.
+    """One residual block.
 
     Args:
-        inputs: channels.
-        outputs: channels.
+        inputs: number of input channels.
+        outputs: number of output channels.
         stride: of the second convolution.
         name: of the activation.
         slope: of the leaky ReLU.
@@ -84,7 +84,8 @@ class Residual(nn.Module):
         self.second = nn.Conv2d(outputs, outputs, 3, stride, 1)
         changes = inputs != outputs or stride != 1
         self.shortcut = nn.Conv2d(inputs, outputs, 1, stride) if changes else nn.Identity()
-        # The first must leave x as it is, for the shortcut; what the second reads is its own.
+        # The first must not overwrite x, which the shortcut needs; nothing else reads the second's
+        # input.
         self.before, self.between = activation(name, slope), activation(name, slope, inplace=True)
 
     def forward(self, x: Tensor) -> Tensor:
