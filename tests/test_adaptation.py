@@ -14,6 +14,7 @@ from coldness.energies import Gaussian
 from coldness.kernels import HMC, MALA, Kernel, Langevin
 from coldness.runs.folder import RunFolder
 from coldness.training import build
+from coldness.training.result import model_of
 from small import QUICK, read, same, settings, trained, weights
 
 STD = 0.3
@@ -113,7 +114,7 @@ def test_an_adapted_run_resumes_bit_for_bit() -> None:
         second.iterate()
     assert same(whole.state_dict()["sources"], second.state_dict()["sources"])
     assert same(weights(whole), weights(second))
-    assert float(weights(whole)["sources.0.log_scale"]) != 0
+    assert float(weights(whole)["sampler.step.log_scale"]) != 0
 
 
 def test_the_adapted_step_is_saved_with_the_model(tmp_path: Path) -> None:
@@ -121,8 +122,10 @@ def test_the_adapted_step_is_saved_with_the_model(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "a")
     quick = [*QUICK, "--iterations=40", "--batch_size=16", "--sources.0.steps=3"]
     folder.save_config(read("mixture2d", *quick, *ADAPTED).text, "mixture2d", "")
-    folder.save_model(weights(training))
-    loaded = folder.load().sources[0].adaptation
+    folder.save_model(model_of(training))
+    sampler = folder.load().sampler
+    assert sampler is not None
+    loaded = sampler.adaptation
     ours = training.settings.sources[0].adaptation
     assert loaded is not None
     assert ours is not None

@@ -20,7 +20,7 @@ from coldness.evaluation.chain_checks import MIXING_DRAWS, TARGET, ChainChecks
 from coldness.kernels import HMC, GeometricSteps, Kernel, Langevin
 from coldness.runs.folder import RunFolder
 from coldness.training.recipe import RecipeError, find
-from coldness.trust.verdict import judge
+from coldness.trust import verdict_on
 from laws import assert_normal_law, generator, normal
 from small import measured, read, settings
 
@@ -169,7 +169,7 @@ def test_chains_whose_potential_is_not_finite_are_lost() -> None:
     figures, _ = measured(settings("mixture2d", *words))
     assert figures["lost_chains_short"] == 50
     assert "mala_step" not in figures
-    assert judge(figures)["samples"].answer == "no"
+    assert verdict_on(figures).answers["generation"].grade == "no"
 
 
 def test_clamped_chains_have_no_acceptance() -> None:

@@ -76,10 +76,14 @@ def test_cross_entropy_is_the_mean_of_minus_log_p() -> None:
 
 
 def test_cross_entropy_refuses_what_has_no_classes() -> None:
-    energy, x = ScalarEnergy(MLP(2).double()), points()
-    u = energy(x)
-    with pytest.raises(ValueError, match="needs a ClassifierEnergy"):
-        CrossEntropy()(Batch(energy, x, x, u, u))
+    with pytest.raises(ValueError, match="an energy with class logits"):
+        CrossEntropy().check(ScalarEnergy(MLP(2)), Digits())
+    with pytest.raises(ValueError, match="data with labels"):
+        CrossEntropy().check(classifier(), Mixture2D())
+    x = points()
+    u = classifier()(x)
+    with pytest.raises(ValueError, match="labelled examples"):
+        CrossEntropy()(Batch(classifier(), x, x, u, u))
 
 
 def bank(capacity: int = 31, **arguments: float) -> Bank:

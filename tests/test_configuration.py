@@ -18,6 +18,7 @@ from coldness.chains import (
     Adaptation,
     Bank,
     DataStart,
+    FittedNoise,
     GaussianNoise,
     InverseNormSteps,
     LikeData,
@@ -63,6 +64,7 @@ PARTS: list[tuple[type, Any]] = [
     (Start, GaussianNoise((1.0, -2.0), 0.5)),
     (Start, GaussianNoise(np.array([1.0, -2.0]), 0.5)),  # type: ignore[arg-type]
     (Start, UniformNoise(-2.0, 3.0)),
+    (Start, FittedNoise(2.0)),
     (Start, LikeData(2.0)),
     (Start, DataStart()),
     (Start, Bank(7, LikeData(2.0), 0.05, 0.1, "uint8", "host")),

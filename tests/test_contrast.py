@@ -115,7 +115,7 @@ def test_beta_zero_is_the_standard_loss(
     variant: str, u_data: list[float], u_model: list[float]
 ) -> None:
     data, model = tensor(u_data), tensor(u_model)
-    loss, figures = Contrast(variant=variant)(data, [model], 0.0)
+    loss, figures, _ = Contrast(variant=variant)(data, [model], 0.0)
     assert loss.item() == pytest.approx((data.mean() - model.mean()).item(), abs=1e-12)
     of_data, of_model = gradient(Contrast(variant=variant), u_data, [u_model], 0.0)
     assert close(of_data, [1 / len(u_data)] * len(u_data))
@@ -259,7 +259,7 @@ def test_beta_zero_with_two_sources_is_the_hybrid_loss(
     variant: str, u_data: list[float], noise: list[float], data: list[float], weight: float
 ) -> None:
     """[U(x+) - U(noise-started)] + lambda [U(x+) - U(data-started)]."""
-    loss, _ = Contrast(variant=variant)(
+    loss, *_ = Contrast(variant=variant)(
         tensor(u_data), [tensor(noise), tensor(data)], 0.0, (1.0, weight)
     )
     mean = sum(u_data) / len(u_data)
@@ -295,7 +295,7 @@ def test_true_objective_needs_two_examples() -> None:
     with pytest.raises(ValueError, match="at least two"):
         Contrast(variant="true_objective")(tensor([0.0]), [tensor([0.0])], 0.5)
     # With beta = 0 the variants do not differ.
-    loss, _ = Contrast(variant="true_objective")(tensor([2.0]), [tensor([0.5])], 0.0)
+    loss, *_ = Contrast(variant="true_objective")(tensor([2.0]), [tensor([0.5])], 0.0)
     assert loss.item() == 1.5
 
 
@@ -318,7 +318,7 @@ def test_each_half_is_scaled_by_the_other() -> None:
 def test_figures_are_what_they_say(
     variant: str, u_data: list[float], u_model: list[float], beta: float
 ) -> None:
-    _, figures = Contrast(variant=variant)(tensor(u_data), [tensor(u_model)], beta)
+    _, figures, _ = Contrast(variant=variant)(tensor(u_data), [tensor(u_model)], beta)
     a, b = paper(variant, u_data, u_model, beta)
     _, w = paper("no_positive", u_data, u_model, beta)
 

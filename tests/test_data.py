@@ -198,6 +198,7 @@ def test_dimensions_are_an_option_of_recipes(tmp_path: Path) -> None:
     assert read(recipe).parts().data.shape == (20,)
     other = read(recipe, "--data.dimensions=12").parts()
     assert other.data.shape == (12,)
+    other.energy.build(other.data.domain)
     assert other.energy(torch.zeros(3, 12)).shape == (3,)
     with pytest.raises(ValueError, match="dimensions must be >= 3"):
         read(recipe, "--data.dimensions=2").parts()

@@ -21,7 +21,7 @@ from coldness.doctor.curvature import LIMIT, largest_curvature
 from coldness.doctor.narrowest import LocalScale, narrowest_scale, share_of_copies
 from coldness.doctor.reach import reach
 from coldness.doctor.start import drift
-from coldness.doctor.steps import path_length, visits
+from coldness.doctor.steps import path_length
 from coldness.doctor.trial import Trial, fresh_training, run_trial
 from coldness.doctor.updates import cost, duration, numbers, starvation, update_size
 from coldness.energies import Coordinates, Energy, Gaussian
@@ -319,11 +319,11 @@ def test_how_far_chains_get() -> None:
     hmc = Source(GaussianNoise(), HMC(0.3, leapfrog_steps=7), 2)
     assert path_length(given, hmc, 4) == pytest.approx(2 * 7 * 0.3 * 2)
     assert path_length(given, replace(plain, steps=0), 3) == 0
-    given = replace(given, iterations=1000, batch_size=10)
-    assert visits(given, plain) == 1
-    assert visits(given, replace(plain, start=Bank(500))) == 20
-    assert visits(given, replace(plain, start=Bank(500, refresh=0.1))) == 10
-    assert visits(given, replace(plain, start=Bank(500, refresh=0.01))) == 20
+    of_run = 1000, 10
+    assert plain.visits(*of_run) == 1
+    assert replace(plain, start=Bank(500)).visits(*of_run) == 20
+    assert replace(plain, start=Bank(500, refresh=0.1)).visits(*of_run) == 10
+    assert replace(plain, start=Bank(500, refresh=0.01)).visits(*of_run) == 20
 
 
 @pytest.mark.parametrize(

@@ -49,5 +49,5 @@ def test_a_failure_is_seen(name: str, tmp_path: Path) -> None:
     with pytest.raises((Enough, Diverged)):
         fit(training, tmp_path, on_block=stop)
     first = read_events(tmp_path / "events.jsonl")[0]
-    assert first["cause"] in causes
-    assert first["iteration"] < iterations
+    assert first.cause in causes
+    assert first.iteration < iterations

@@ -26,6 +26,7 @@ from coldness.runs.folder import RunFolder
 from coldness.runs.log import read_metrics
 from coldness.training import build, fit
 from coldness.training.recipe import find
+from coldness.training.result import model_of
 from laws import coordinates, generator, normal
 from small import QUICK, read, same, settings, trained, weights
 
@@ -169,7 +170,7 @@ def test_a_run_resumes_bit_for_bit() -> None:
         second.iterate()
     assert same(whole.state_dict()["sources"], second.state_dict()["sources"])
     assert same(weights(whole), weights(second))
-    assert float(weights(whole)["sources.0.log_scale"]) != 0
+    assert float(weights(whole)["sampler.step.log_scale"]) != 0
 
 
 def test_sampling_uses_the_last_step_which_is_saved_with_the_model(tmp_path: Path) -> None:
@@ -177,9 +178,10 @@ def test_sampling_uses_the_last_step_which_is_saved_with_the_model(tmp_path: Pat
     folder = RunFolder(tmp_path / "a")
     quick = [*QUICK, "--iterations=40", "--batch_size=16", "--sources.0.steps=3"]
     folder.save_config(read("mixture2d", *quick, *INVERSE).text, "mixture2d", "")
-    folder.save_model(weights(training))
+    folder.save_model(model_of(training))
     loaded = folder.load()
-    source, ours = loaded.sources[0], training.settings.sources[0]
+    source, ours = loaded.sampler, training.settings.sources[0]
+    assert source is not None
     assert torch.equal(inverse(source).log_scale, inverse(ours).log_scale)
     x = torch.zeros(1, 2)
     ends = source.sample(loaded.energy, x, 4, generator(3)).x

@@ -113,7 +113,7 @@ def test_the_registry_needs_nothing_else() -> None:
         "print([m for m in sys.modules if m == 'torch' or m.startswith('coldness.')])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['coldness.metrics']"
+    assert done.stdout.strip() == "['coldness.version', 'coldness.metrics']"
 
 
 def test_the_reference_is_what_the_registry_says() -> None:

@@ -21,7 +21,7 @@ from coldness.evaluation.likelihood import plain_models
 from coldness.nets import MLP
 from coldness.training import build
 from coldness.training.recipe import find
-from coldness.trust.verdict import judge
+from coldness.trust import verdict_on
 from laws import assert_share, generator
 from small import QUICK, measured, read
 
@@ -250,8 +250,8 @@ def test_a_grid_that_is_too_coarse_says_so(tmp_path: Path) -> None:
     needle = Gaussian([0.3, 0.1], [[1e-5, 0.0], [0.0, 1e-5]])
     figures, _ = score_on_grid(needle, data, points=100, widening=1.5)
     assert figures["log_z_error"] > 0.1
-    assert judge(figures)["density"].answer == "not measured"
-    assert "too coarse" in judge(figures)["density"].sentence
+    assert verdict_on(figures).answers["density"].grade == "not measured"
+    assert "too coarse" in verdict_on(figures).answers["density"].text
 
 
 def test_a_gaussian_fit_to_one_gaussian_is_perfect() -> None:
@@ -302,10 +302,10 @@ def likelihoods(test: float, gaussian: float, kde: float) -> dict[str, float]:
     ],
 )
 def test_verdicts_on_held_out_points(metrics: dict[str, float], answer: str, words: str) -> None:
-    density = judge(metrics)["density"]
-    assert density.answer == answer
-    assert words in density.sentence
-    assert "Gaussian -" in density.figure
+    density = verdict_on(metrics).answers["density"]
+    assert density.grade == answer
+    assert words in density.text
+    assert "Gaussian -" in density.measured
 
 
 # Networks that take their inputs from the data.

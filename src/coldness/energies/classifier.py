@@ -62,10 +62,11 @@ class ClassifierEnergy(NetworkEnergy):
         return self.outputs(x)
 
     def read(self, outputs: Tensor, condition: Tensor | None = None) -> Tensor:
-        """E(x), or E(x|y) for labels y (B,)."""
+        """E(x), or E(x|y) for labels y (B,), or one for all."""
         if condition is None:
             return -torch.logsumexp(outputs, 1)
-        return -outputs.gather(1, condition[:, None].to(outputs.device)).squeeze(1)
+        labels = condition.to(outputs.device).expand(len(outputs))
+        return -outputs.gather(1, labels[:, None]).squeeze(1)
 
     def scores(self, x: Tensor) -> dict[str, Tensor]:
         """maxp: the largest class probability, max_y p(y|x)."""

@@ -89,15 +89,8 @@ def run(
         trace: record the potential at every step.
         compiled: compile the chunks (see `worth_compiling`).
     """
-    if steps < 0:
-        raise ValueError(f"steps must be >= 0, got {steps}")
-    if adaptation is not None and not kernel.adjusted:
-        raise ValueError(
-            f"{type(kernel).__name__} rejects no moves, so its step size cannot be adapted"
-        )
     schedule = schedule or ConstantSteps()
-    if adaptation is not None and not schedule.is_constant:
-        raise ValueError("the step size can follow either an adaptation or a schedule, not both")
+    _check(kernel, steps, schedule, adaptation)
     at = coordinates or getattr(potential, "coordinates", None) or Coordinates()
     # What lasts is compiled for; conditions, such as classes, are inputs of the chain.
     bound = getattr(potential, "bound", None)
@@ -112,11 +105,7 @@ def run(
         )  # fmt: skip
         return replace(chains, x=at.unwhiten(chains.x))
     h = kernel.step_size if step_size is None else step_size
-    # (steps,) or (steps, B): one row per step, so that the chunk never branches on it.
-    if isinstance(h, Tensor):
-        h_of_step = schedule.factors(steps).to(x).reshape(-1, *[1] * h.dim()) * h.to(x)
-    else:
-        h_of_step = _steps_of(schedule, steps, h, x.dtype, x.device)
+    h_of_step = _along_chain(schedule, steps, h, x)
     t = x.new_full((), tempering)
     modules = list(potential.modules()) if isinstance(potential, nn.Module) else []
     length = _chunk_length(kernel, modules, x, steps)
@@ -199,6 +188,26 @@ class Bound:
 
     def __call__(self, x: Tensor) -> Tensor:
         return self.potential(x, *self.condition)
+
+
+def _check(
+    kernel: Kernel, steps: int, schedule: StepSchedule, adaptation: DualAveraging | None
+) -> None:
+    if steps < 0:
+        raise ValueError(f"steps must be >= 0, got {steps}")
+    if adaptation is not None and not kernel.adjusted:
+        raise ValueError(
+            f"{type(kernel).__name__} rejects no moves, so its step size cannot be adapted"
+        )
+    if adaptation is not None and not schedule.is_constant:
+        raise ValueError("the step size can follow either an adaptation or a schedule, not both")
+
+
+def _along_chain(schedule: StepSchedule, steps: int, h: Tensor | float, x: Tensor) -> Tensor:
+    """(steps,) or (steps, B): one row per step, so that the chunk never branches on it."""
+    if isinstance(h, Tensor):
+        return schedule.factors(steps).to(x).reshape(-1, *[1] * h.dim()) * h.to(x)
+    return _steps_of(schedule, steps, h, x.dtype, x.device)
 
 
 @lru_cache(maxsize=256)

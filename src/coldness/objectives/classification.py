@@ -53,7 +53,8 @@ class CrossEntropy(Term):
             raise ValueError("CrossEntropy needs data with labels")
 
     def __call__(self, batch: Batch) -> Tensor:
-        assert batch.labelled is not None
+        if batch.labelled is None:
+            raise ValueError("CrossEntropy needs labelled examples")
         x, labels = batch.labelled
         logits = checkpointed(batch.energy.outputs, batch.at_once, x)
         return self.weight * cross_entropy(logits, labels)

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 
 from coldness.chains import GaussianNoise
-from coldness.data import KnownDensity
 from coldness.evaluation import compare_on_grid
 from coldness.studies.number import Number, number
 from coldness.training import Training, build
@@ -87,8 +86,8 @@ def _text(change: tuple[float, float], after: int) -> str:
 
 
 def _kl(training: Training) -> float:
-    data, how = training.settings.data, training.settings.evaluation
-    assert isinstance(data, KnownDensity)
+    data, how = training.settings.data.known, training.settings.evaluation
+    assert data is not None
     return compare_on_grid(training.energy, data, how.grid, how.widening)[0]["kl"]
 
 
