@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -73,7 +74,7 @@ def test_a_run_leaves_everything(run: Path) -> None:
         "config.yaml",
         "metrics.csv",
         "checkpoints",
-        "model.safetensors",
+        "model",
         "metrics.json",
         "evaluation.npz",
         "report.html",
@@ -211,7 +212,7 @@ def test_bad_words_get_one_line(
     assert not out.exists()
     assert "holds no run" in refused(capsys, ["evaluate", str(tmp_path)])
     assert "holds no run" in refused(capsys, ["report", str(tmp_path)])
-    assert "holds no run" in refused(
+    assert "holds no model" in refused(
         capsys, ["sample", str(tmp_path), "--out", str(tmp_path / "x.npz")]
     )
     assert "--n must be" in refused(capsys, ["sample", str(run), "--n=0"])
@@ -318,7 +319,7 @@ def test_help_on_fields(recipe: list[str], capsys: pytest.CaptureFixture[str]) -
     assert "(default [1.0, 2.0, 3.0, 4.0])" in text
     assert shown("--data.help=Rings2D") == text
     text = shown("--sources.0.kernel.help")
-    assert "HMC Leapfrog trajectory with acceptance test." in text
+    assert "HMC Leapfrog trajectory with a Metropolis test." in text
     assert ("--sources.0.kernel.clip_gradient" in text) == bool(recipe)  # its kernel is Langevin
     text = shown("--sources.0.kernel.help", "HMC")
     assert (
@@ -374,10 +375,10 @@ def test_names_with_brackets_are_printed_as_they_are(
 def test_folders_that_are_not_ours_are_left_alone(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = (run / "model.safetensors").read_bytes()
+    before = (run / "model" / "weights.safetensors").read_bytes()
     words = ["train", "mixture2d", "--iterations=1", *QUICK]
     assert "already holds a run" in refused(capsys, [*words, "--out", str(run)])
-    assert (run / "model.safetensors").read_bytes() == before
+    assert (run / "model" / "weights.safetensors").read_bytes() == before
     foreign = tmp_path / "thesis"
     foreign.mkdir()
     (foreign / "config.yaml").write_text("mine: 1\n")
@@ -432,7 +433,7 @@ def test_chains_that_leave_the_finite_numbers_are_counted(
 def test_files_that_are_not_ours_are_left_alone(
     run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    weights = run / "model.safetensors"
+    weights = run / "model" / "weights.safetensors"
     before = weights.read_bytes()
     line = refused(capsys, ["sample", str(run), "--out", str(weights), "--overwrite"])
     assert ".npz" in line
@@ -455,10 +456,10 @@ def test_broken_runs_get_one_line(
 ) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(run, broken)
-    weights = broken / "model.safetensors"
+    weights = broken / "model" / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:100])
     assert "truncated" in refused(capsys, ["evaluate", str(broken)])
-    weights.unlink()
+    shutil.rmtree(broken / "model")
     assert "--resume" in refused(capsys, ["sample", str(broken), "--out", str(tmp_path / "s.npz")])
     checkpoint = broken / "checkpoints" / "last.ckpt"
     checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
@@ -466,8 +467,12 @@ def test_broken_runs_get_one_line(
     assert train(broken, "--resume") == 2
     assert "truncated" in capsys.readouterr().err.splitlines()[-1]
     config = broken / "config.yaml"
-    config.write_text(config.read_text().replace("coldness.nets.MLP", "os.path.MLP"))
-    assert "--allow-imports" in refused(capsys, ["evaluate", str(broken)])
+    shutil.copytree(run / "model", broken / "model")
+    for file in (broken / "model" / "model.yaml", config):
+        file.write_text(re.sub(r"coldness\.nets\.[\w.]*MLP", "os.path.MLP", file.read_text()))
+        assert "os.path.MLP" in file.read_text()
+        assert "--allow-imports" in refused(capsys, ["evaluate", str(broken)])
+        shutil.copy(run / "model" / "model.yaml", broken / "model" / "model.yaml")
 
 
 def test_overwrite_replaces_and_resume_continues(
@@ -477,7 +482,9 @@ def test_overwrite_replaces_and_resume_continues(
     assert train(out, iterations=20) == 0
     assert train(out, "--resume") == 0  # ten more
     assert "resuming at iteration 20" in capsys.readouterr().err
-    assert (out / "model.safetensors").read_bytes() == (run / "model.safetensors").read_bytes()
+    assert (out / "model" / "weights.safetensors").read_bytes() == (
+        run / "model" / "weights.safetensors"
+    ).read_bytes()
     capsys.readouterr()
     line = refused(
         capsys, ["train", "mixture2d", "--out", str(out), "--resume", "--contrast.beta=0"]
@@ -501,7 +508,7 @@ def test_divergence_has_its_own_exit_code(
     assert "given up after 2 rollbacks" in told
     assert "Traceback" not in told
     # The last good model is there, judged, with a report that says what happened.
-    assert (tmp_path / "a" / "model.safetensors").is_file()
+    assert (tmp_path / "a" / "model" / "weights.safetensors").is_file()
     assert "rolled back" in (tmp_path / "a" / "report.html").read_text()
 
 
@@ -528,9 +535,9 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
-    assert not (cut / "model.safetensors").exists()
+    assert not (cut / "model" / "weights.safetensors").exists()
     assert train(cut, "--resume", iterations=1500) == 0
-    files = [tmp_path / name / "model.safetensors" for name in ("whole", "cut")]
+    files = [tmp_path / name / "model" / "weights.safetensors" for name in ("whole", "cut")]
     assert files[0].read_bytes() == files[1].read_bytes()
     logs = [(tmp_path / name / "metrics.csv").read_text() for name in ("whole", "cut")]
     assert logs[0] == logs[1]

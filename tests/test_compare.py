@@ -152,10 +152,10 @@ def test_what_cannot_be_compared(
 def test_trust_is_printed_at_once_where_it_was_measured(
     runs: list[Path], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def never(*_: object) -> None:
+    def never(*_: object, **__: object) -> None:
         raise AssertionError("evaluated again")
 
-    monkeypatch.setattr(evaluate_command, "evaluate", never)
+    monkeypatch.setattr(evaluate_command, "judge", never)
     before = {path.name: path.stat().st_mtime_ns for path in runs[1].iterdir()}
     text = said(capsys, ["evaluate", str(runs[1]), "--trust"])
     for wanted in ("generate", "long chains", "density", "distribution", "healthy", "yes", "KL"):

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import yaml
-from coldness.cli.words import read_recipe
 
 from coldness.cli import recipes
 from coldness.cli.main import COMMANDS
+from coldness.cli.options import read_recipe
 from coldness.studies import read_study
 from coldness.training.recipe import packaged
 
@@ -88,10 +88,6 @@ def of(language: str) -> list[Any]:
 # Parsing a command.
 
 
-class Parsed(Exception):
-    """Raised in place of building the parts of a recipe, which has then been parsed."""
-
-
 def parse_command(words: Sequence[str]) -> None:
     """Parses the arguments of `coldness`, without running the command; raises where they are wrong.
 
@@ -105,15 +101,9 @@ def parse_command(words: Sequence[str]) -> None:
         return
     parser = import_module(f"coldness.cli.{command}").parser()
     if command in ("train", "doctor"):
-
-        def instantiate(given: object) -> None:
-            raise Parsed
-
-        parser.instantiate = instantiate
-        with pytest.raises(Parsed):
-            read_recipe(rest, parser)
+        read_recipe(parser, rest)
         return
-    given = parser.parse_args(rest)
+    given = parser.read(rest)
     if command == "reproduce" and given.study is not None:
         read_study(given.study)
 

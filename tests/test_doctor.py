@@ -350,8 +350,8 @@ def test_one_source_that_reaches_is_enough_with_weights(generator: torch.Generat
     far = replace(given.sources[0], start=GaussianNoise(9.0))
     x = given.data.sample(1000, generator)
     for beta, flagged in ((0.9, False), (0.0, True)):
-        both = replace(given, sources=[far, given.sources[0]])
-        both.contrast = replace(given.contrast, beta=beta)
+        contrast = replace(given.contrast, beta=beta)
+        both = replace(given, sources=[far, given.sources[0]], contrast=contrast)
         checks = reach(both, x, Coordinates(), generator)
         assert [bool(check.findings) for check in checks] == [flagged, False]
 

@@ -406,7 +406,7 @@ def test_evaluation_of_a_classifier_of_images() -> None:
     assert arrays["x_nearest"].shape == arrays["x_short"].shape
     assert "auroc_maxp_noise" in figures
     assert len(arrays["reliability_refined_share"]) == BINS
-    fewer, _ = measured(run(class_samples=0))
+    fewer, _ = measured(run(class_samples=0), banks=banks)
     gone = {n for n in figures if n.endswith("_refined")} | {"judge_accuracy", "class_agreement"}
     assert fewer == {name: value for name, value in figures.items() if name not in gone}
 

@@ -322,7 +322,7 @@ def test_a_run_of_a_study_equals_the_same_run_alone(small: Path, tmp_path: Path)
     words = ["train", cell.recipe, *cell.words, "--out", str(alone)]
     assert main(words) == 0
     run_cell(cell, tmp_path / "runs")
-    weights = "model.safetensors"
+    weights = "model/weights.safetensors"
     ours = (tmp_path / "runs" / cell.name / weights).read_bytes()
     assert ours == (alone / weights).read_bytes()
 
@@ -433,7 +433,7 @@ def test_an_interrupted_study_goes_on_where_it_stopped(small: Path, tmp_path: Pa
     cell = study_of(small).cells(1)[0]
     assert main(["reproduce", str(small), "--out", str(out)]) == 0
     run_cell(cell, tmp_path / "whole")
-    weights = "model.safetensors"
+    weights = "model/weights.safetensors"
     ours = (out / "runs" / cell.name / weights).read_bytes()
     assert ours == (tmp_path / "whole" / cell.name / weights).read_bytes()
 

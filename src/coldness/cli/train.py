@@ -19,7 +19,8 @@ what happened.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from coldness.cli.tables import print_verdict
 from coldness.evaluation.bank_checks import banks_of
 from coldness.evaluation.ood import read_sets
 from coldness.machine import threads
-from coldness.progress import stages, training_bar
+from coldness.progress import OnBlock, stages, training_bar
 from coldness.report import write_report
 from coldness.runs.folder import FolderError, RunFolder
 from coldness.trainer import Outcome, carry_out, command_of
@@ -92,13 +93,20 @@ def train_and_judge(
         overwrite=overwrite,
         command=command,
         on_ready=on_ready,
-        bar=training_bar,
+        bar=_resuming_bar if resume else training_bar,
         stage=stages,
     )
     with RunFolder(out).locked():
         finish(RunFolder(out), outcome)
     if outcome.diverged is not None:
         raise outcome.diverged
+
+
+@contextmanager
+def _resuming_bar(iterations: int, done: int) -> Iterator[OnBlock]:
+    console.print(f"resuming at iteration {done}")
+    with training_bar(iterations, done) as bar:
+        yield bar
 
 
 def finish(folder: RunFolder, outcome: Outcome) -> None:

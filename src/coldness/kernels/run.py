@@ -112,9 +112,7 @@ def run(
     adapting: tuple[Tensor, ...] = ()
     if adaptation is not None and steps:
         adapting = adaptation.init(h_of_step[0], len(x))
-    norms: list[Tensor] = []
-    accepted: list[Tensor] = []
-    traces: list[Tensor] = []
+    norms, accepted, traces = list[Tensor](), list[Tensor](), list[Tensor]()
     with frozen(modules), torch.no_grad():
         state = kernel.init(tempered_field(potential, t, condition), x.detach())
         for first in range(0, steps, length):
