@@ -184,13 +184,16 @@ def test_the_page_of_an_image_run(tmp_path: Path, no_curves: None) -> None:
     assert names(page) == [
         "Tiles of data beside short-run samples of run: Data",
         "Tiles of data beside short-run samples of run: Samples",
-        "Histograms of U of data and of other points of run",
+        "Histograms of U of data and of out-of-distribution sets of run",
         "Energy difference d against iteration of run",
-        *(f"{name} of run" for name in ("Data", "Short-run samples", "Long-run samples", "Bank")),
+        *(
+            f"{name} of run"
+            for name in ("Data", "Short-run samples", "Long-run samples", "Replay buffer")
+        ),
         *(f"Samples of {name} of run" for name in ("a cat", EVIL, "class 2")),
         *(f"sample {k}, nearest training example below it, of run" for k in range(1, 6)),
         *(f"Negatives of run at iteration {k}" for k in ("0", "1,000", "2,000")),
-        *("Reliability of run", "Potential U of other sets of run"),
+        *("Reliability diagram of run", "Potential U of out-of-distribution sets of run"),
         *("Largest class probability of run", "Potential U at the end of run"),
         "Energy difference d against iteration",
     ]
@@ -217,7 +220,7 @@ GRIDS = {
     "Data": "x_data",
     "Short-run samples": "x_short",
     "Long-run samples": "x_long",
-    "Bank": "x_bank",
+    "Replay buffer": "x_bank",
 }
 CLASS = {0: "a cat", 1: EVIL, 2: "class 2"}
 PAIR, OF_PAIR = "sample {}, nearest training example below it, of run", ("x_short", "x_nearest")
@@ -436,9 +439,9 @@ def study_rows(tmp_path: Path, arrays: dict[str, np.ndarray]) -> list[dict[str, 
 def test_a_study_of_images_has_tiles(tmp_path: Path, no_curves: None) -> None:
     arrays = image_arrays()
     page = page_of(tmp_path, study_of(PLAIN), study_rows(tmp_path, arrays))
-    for name in ("x_short at beta = 0: short-run", "x_long at beta = 0.5: long-run"):
+    for name in ("samples at beta = 0: short-run", "samples at beta = 0.5: long-run"):
         assert page.count(f'alt="{name}"') == 1
-    (address,) = re.findall(r'src="([^"]*)"[^>]*alt="x_long at beta = 0.5: long-run"', page)
+    (address,) = re.findall(r'src="([^"]*)"[^>]*alt="samples at beta = 0.5: long-run"', page)
     shown = cut(decoded(address), len(decoded(address)) // 19, (4, 4), 4)[..., :3]
     np.testing.assert_array_equal(shown, bytes_of(arrays["x_long"][::-1][:16]))
     firsts = re.findall(r'src="([^"]*)"[^>]*alt="data: (?:short|long)-run"', page)

@@ -534,8 +534,8 @@ OF_ONE_RUN = [
 OF_TRAINING = [
     "Energy difference d against iteration",
     "Gradient strength r against iteration",
-    "Potential U of both sides against iteration",
-    "Effective share of the weights against iteration",
+    "Potential U of data and negatives against iteration",
+    "Effective sample size of the weights against iteration",
 ]
 
 

@@ -144,7 +144,7 @@ SHOWN = SHOWN[np.abs(SHOWN) <= 1.6]
 PLANE = np.stack(np.meshgrid(SHOWN, SHOWN, indexing="ij"), -1)
 """Points that panels of `evaluate` show."""
 
-CURVES = ["KL(data || model), nats of {}", "Energy distance of short-run samples of {}"]
+CURVES = ["KL(data || model) of {}", "Energy distance of short-run samples of {}"]
 
 
 def rows_of_plate(

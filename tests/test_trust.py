@@ -120,7 +120,7 @@ TRUTH = {
     "hybrid": ["no", "no", "no", "no", "partly"],
     "diverged": ["no", "no", "no", "no", "no"],
 }
-"""Samples, long chains, density, other points, training."""
+"""Samples, long chains, density, out-of-distribution sets, training."""
 
 
 def grades(metrics: dict[str, float]) -> list[str]:
@@ -439,7 +439,7 @@ def test_a_page_where_nothing_is_finite(tmp_path: Path) -> None:
     run = read_run(folder, "lost")
     assert grades(run.metrics) == 5 * ["no"]
     page = write_report([folder], tmp_path / "r.html").read_text()
-    assert page.count("no values to draw") == 2  # chains and other points
+    assert page.count("no values to draw") == 2  # chains and out-of-distribution sets
     assert "100% of the area is NaN (grey)" in page
     assert "100.0% of samples are NaN or infinite" in page
     assert "stopped the run after" in page
