@@ -323,7 +323,8 @@ def test_help_on_fields(recipe: list[str], capsys: pytest.CaptureFixture[str]) -
     assert ("--sources.0.kernel.clip_gradient" in text) == bool(recipe)  # its kernel is Langevin
     text = shown("--sources.0.kernel.help", "HMC")
     assert (
-        "--sources.0.kernel.leapfrog_steps int n >= 1, gradients a transition (default 10)" in text
+        "--sources.0.kernel.leapfrog_steps int n >= 1, the number of gradients per "
+        "transition (default 10)" in text
     )
     assert "--sources.0.kernel.step_size float leapfrog step e > 0 (required)" in text
     assert "--energy.net.widths [int, ...] hidden widths" in shown("--energy.net.help", "MLP")

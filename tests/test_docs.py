@@ -103,7 +103,7 @@ def parse_command(words: Sequence[str]) -> None:
     if command in ("train", "doctor"):
         read_recipe(parser, rest)
         return
-    given = parser.read(rest)
+    given = parser.read(rest) if rest != ["--list"] else parser.parse_args(rest)
     if command == "reproduce" and given.study is not None:
         read_study(given.study)
 

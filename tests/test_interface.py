@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub
 import numpy as np
 import pytest
 import torch
@@ -227,7 +228,6 @@ def test_the_hub_is_a_folder_away(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, array: NDArray[np.float64]
 ) -> None:
     """The calls to huggingface_hub, against a local folder."""
-    hub = pytest.importorskip("huggingface_hub")
     store = tmp_path / "hub"
 
     class Api:
@@ -241,8 +241,8 @@ def test_the_hub_is_a_folder_away(
         def upload_folder(self, repo_id: str, folder_path: str) -> None:
             shutil.copytree(folder_path, store / repo_id, dirs_exist_ok=True)
 
-    monkeypatch.setattr(hub, "HfApi", Api)
-    monkeypatch.setattr(hub, "snapshot_download", lambda name: str(store / name))
+    monkeypatch.setattr(huggingface_hub, "HfApi", Api)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda name: str(store / name))
     model = coldness.load(run)
     model.push_to_hub("me/mine", token="secret")
     again = coldness.load("hub:me/mine")

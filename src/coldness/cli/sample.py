@@ -45,8 +45,10 @@ def parser() -> CommandParser:
 
 def main(words: list[str]) -> int:
     given = parser().read(words)
-    if given.n < 1 or (given.steps is not None and given.steps < 0) or given.threads < 1:
-        raise ValueError("--n and --threads must be >= 1 and --steps >= 0")
+    if given.n < 1 or (given.steps is not None and given.steps < 0):
+        raise ValueError("--n must be >= 1 and --steps >= 0")
+    if given.threads < 1:
+        raise ValueError(f"--threads must be >= 1, got {given.threads}")
     out = Path(given.out)
     if out.suffix != ".npz" or out.is_dir():
         raise FolderError(f"--out must name a file that ends in .npz, got {out}")
