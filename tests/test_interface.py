@@ -305,7 +305,7 @@ def test_a_run_that_diverges_raises_with_its_last_good_model() -> None:
         ("mixture3d", {}, "mixture2d"),
         ("mixture2d", {"contrast.bet": 1}, "contrast.beta"),
         ("mixture2d", {"iterations": -1}, "iterations must be >= 1"),
-        ("mixture2d", {"energy.net.inputs": 3}, "the network takes 3 inputs"),
+        ("mixture2d", {"energy.net.inputs": 3}, "the network has 3 inputs"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line_and_nothing_is_written(

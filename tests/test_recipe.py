@@ -161,7 +161,7 @@ BAD = {
     "nothing": (["--tensorboard=null"], "tensorboard must be bool, got None"),
     "part of a union": (
         ["--evaluation.ais.kernel=Langevin"],
-        "evaluation.ais: AIS needs transitions",
+        "evaluation.ais: kernel of AIS must have a Metropolis test",
     ),
     "unreadable": (["--sources.0.steps={"], "cannot be read"),
     "odd grid": (["--evaluation.grid=41"], "even"),
