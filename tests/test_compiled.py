@@ -8,7 +8,7 @@ import logging
 import pytest
 import torch
 
-from coldness.energies import Coordinates, ScalarEnergy
+from coldness.energies import ClassifierEnergy, Coordinates, ScalarEnergy
 from coldness.kernels import HMC, MALA, Chains, Kernel, Langevin, run
 from coldness.nets import MLP
 from laws import generator
@@ -60,3 +60,28 @@ def test_compiled_equals_eager(
     torch.testing.assert_close(chains(True, 3).x, chains(False, 3).x, rtol=1e-4, atol=1e-5)
     assert not torch.allclose(chains(True).x, compiled.x)
     assert not caplog.records
+
+
+def test_another_class_is_an_input_and_no_reason_to_compile_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "coldness")
+    torch.manual_seed(0)
+    net = MLP(2, (6,), "silu")
+    net.build((2,), 3)
+    energy = ClassifierEnergy(net, coldness=2.0, classes=3)
+    start = torch.randn(4, 2, generator=generator(1))
+
+    def ends(labels: list[int], compiled: bool) -> torch.Tensor:
+        given = energy.given(torch.tensor(labels))
+        return run(
+            Langevin(0.05), given, start, steps=2, generator=generator(2), compiled=compiled
+        ).x
+
+    first = ends([0, 1, 2, 0], True)
+    assert sum("compiled in" in record.getMessage() for record in caplog.records) == 1
+    second = ends([2, 2, 1, 0], True)
+    assert sum("compiling" in record.getMessage() for record in caplog.records) == 1
+    assert not torch.equal(first[0], second[0])
+    torch.testing.assert_close(first, ends([0, 1, 2, 0], False), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(second, ends([2, 2, 1, 0], False), rtol=1e-4, atol=1e-5)
