@@ -24,6 +24,7 @@ from coldness.data import Mixture2D
 from coldness.energies import ScalarEnergy
 from coldness.guard.policy import Guard
 from coldness.kernels import Langevin
+from coldness.machine import keep_freed_memory
 from coldness.nets import MLP
 from coldness.runs.log import MetricsLog, Row
 from coldness.training import Settings, build
@@ -41,6 +42,7 @@ def _source(steps: int) -> Source:
 
 
 def chain(batch: int, steps: int) -> Chain:
+    keep_freed_memory()  # as the commands do
     energy, source = _energy(), _source(steps)
     shape_of_data, generator = torch.empty(batch, 2), torch.Generator().manual_seed(0)
 
@@ -72,6 +74,7 @@ def watched(
     settings: Settings, folder: tempfile.TemporaryDirectory[str]
 ) -> tuple[Iteration, Iteration]:
     """An iteration, and what the guard does of it in a hundred: looks and a snapshot."""
+    keep_freed_memory()  # as the commands do
     training = build(settings)
     path = Path(folder.name)
     (path / "checkpoints").mkdir()
