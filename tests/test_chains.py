@@ -120,7 +120,7 @@ def test_slots_are_drawn_without_replacement_and_evenly() -> None:
         counts[slots] += 1
     for hits in counts.tolist():
         assert_share(int(hits), 1000, 15 / 40)
-    with pytest.raises(ValueError, match="41 chains drawn from a bank of 40 slots"):
+    with pytest.raises(ValueError, match="draw 41 chains from a bank of 40 slots"):
         bank.draw(41, X_DATA[:, :1], PLAIN, source)
 
 
@@ -303,5 +303,5 @@ def test_a_bank_of_many_dimensions_may_have_a_few_values_far_out() -> None:
 def test_a_bank_of_bytes_is_refused_in_full_coordinates() -> None:
     bank = Bank(4, UniformNoise(), storage="uint8")
     bank.prepare(X_DATA, coordinates("diagonal"), generator())
-    with pytest.raises(ValueError, match="storage float32"):
+    with pytest.raises(ValueError, match="storage must be float32"):
         bank.prepare(X_DATA, coordinates("full"), generator())

@@ -120,7 +120,7 @@ def test_slots_of_a_class_are_drawn_alike() -> None:
 
 
 def test_a_bank_with_too_few_slots_of_a_class_is_refused() -> None:
-    with pytest.raises(ValueError, match="2 slots a class"):
+    with pytest.raises(ValueError, match="2 slots per class"):
         bank(8).draw_by_class(
             torch.ones(3, dtype=torch.int64), 3, points().float(), classifier().coordinates,
             torch.Generator(),
@@ -264,7 +264,7 @@ def test_labels_of_data_and_of_negatives_reach_the_loss() -> None:
     [
         ({"data": Mixture2D()}, "needs data with labels"),
         ({"energy": ScalarEnergy(MLP(widths=(8,)))}, "need an energy with classes"),
-        ({"energy": ClassifierEnergy(MLP(widths=(8,)), 1.0, 7)}, "has 7 classes but the data"),
+        ({"energy": ClassifierEnergy(MLP(widths=(8,)), 1.0, 7)}, "has 7 classes, but the data"),
         ({"data": Digits()}, "validation part"),
         ({"at_once": 0}, "at_once must be"),
     ],

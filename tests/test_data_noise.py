@@ -128,10 +128,10 @@ def test_step_noise_from_a_recipe(tmp_path: Path) -> None:
     [
         (["--data_noise.factor=0"], "factor of data_noise must be > 0"),
         (["--data_noise.factor=-1"], "factor of data_noise must be > 0"),
-        (["--data_noise.source=1"], "follows source 1, but there are 1"),
-        (["--data_noise.source=-1"], "follows source -1"),
-        (["--sources.0.adaptation={target: 0.5}"], "source 0: it is adapted"),
-        (["--sources.0.adaptation=InverseNormSteps"], "source 0: it is adapted"),
+        (["--data_noise.source=1"], "from 0, got 1 with 1 sources"),
+        (["--data_noise.source=-1"], "from 0, got -1"),
+        (["--sources.0.adaptation={target: 0.5}"], "source 0, which is adapted"),
+        (["--sources.0.adaptation=InverseNormSteps"], "source 0, which is adapted"),
     ],
 )
 def test_noise_without_a_step_to_follow_is_refused(words: list[str], says: str) -> None:

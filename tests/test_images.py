@@ -212,7 +212,7 @@ def test_only_training_batches_are_augmented() -> None:
 def test_crops_that_are_refused() -> None:
     with pytest.raises(ValueError, match="padding must be >= 0, got -1"):
         CropFlip(-1)
-    with pytest.raises(ValueError, match="below the side of the images, got 4 for 4 x 4"):
+    with pytest.raises(ValueError, match="smaller than the sides of the images, got 4 for 4 x 4"):
         ImageData(many(), augmentation=CropFlip(4))
 
 
@@ -329,9 +329,9 @@ def test_names_are_looked_for_in_the_folder_of_the_environment(
     assert (len(Images("mine").train), len(Images("mine").test)) == (18, 2)
     assert len(read_images("cifar10")) == 1
     assert len(read_images("other")) == 5
-    with pytest.raises(BadImages, match=r"other has a test part in .* and no training part"):
+    with pytest.raises(BadImages, match=r"other has a test part in .* but no training part"):
         Images("other")
-    with pytest.raises(BadImages, match=r"no nothing\.npz nor nothing_train\.npz in /"):
+    with pytest.raises(BadImages, match=r"no nothing\.npz or nothing_train\.npz in /"):
         Images("nothing")
 
 
@@ -405,8 +405,8 @@ def test_names_of_the_hub(hub: Any) -> None:
     [
         ("mnist", "mnist cannot be downloaded: no route to the hub"),
         ("hub:a/b", "a/b cannot be downloaded: no route to the hub"),
-        ("hub:me/odd", "me/odd has no part train on the hub, it has extra"),
-        ("hub:me/blank", "me/blank train has no column of images, it has id"),
+        ("hub:me/odd", "me/odd must have a part train on the hub, got extra"),
+        ("hub:me/blank", "me/blank train must have a column of images, got id"),
         ("hub:me/secret", "me/secret train has images without a label on the hub"),
     ],
 )
@@ -436,24 +436,27 @@ def with_pixel(value: float) -> np.ndarray:
 
 GOOD = pixels(20, 4, 4)
 ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
-    "no images": ({"x": GOOD, "y": GOOD}, r"must hold an array images, got \['x', 'y'\]"),
+    "no images": ({"x": GOOD, "y": GOOD}, r"must hold an array called images, got \['x', 'y'\]"),
     "one dimension": ({"images": np.zeros(5, np.uint8)}, r"or \(N, H, W\), got \(5,\)"),
     "two channels": ({"images": pixels(9, 4, 4, 2)}, r"1 or 3 channels, .* got \(9, 4, 4, 2\)"),
     "five dimensions": ({"images": pixels(2, 2, 4, 4, 3)}, r"got \(2, 2, 4, 4, 3\)"),
     "none": ({"images": pixels(0, 4, 4, 3)}, r"got \(0, 4, 4, 3\)"),
     "integers": ({"images": GOOD.astype(np.int64)}, r"uint8 or floats in \[0, 1\], got int64"),
     "text": ({"images": GOOD.astype(str)}, "uint8 or floats"),
-    "objects": ({"images": GOOD.astype(object)}, "Python objects, which are never loaded"),
-    "nan": ({"images": with_pixel(np.nan)}, "image 7 of .* has a pixel that is not a finite"),
-    "infinite": ({"images": with_pixel(np.inf)}, "image 7 of .* has a pixel that is not a finite"),
-    "range": ({"images": with_pixel(254)}, r"in \[0, 1\], image 7 goes from 0.5 to 254"),
-    "negative": ({"images": with_pixel(-1)}, r"in \[0, 1\], image 7 goes from -1 to 0.5"),
+    "objects": ({"images": GOOD.astype(object)}, "Python objects, which are not loaded"),
+    "nan": ({"images": with_pixel(np.nan)}, "image 7 of .* has a pixel that is NaN or infinite"),
+    "infinite": (
+        {"images": with_pixel(np.inf)},
+        "image 7 of .* has a pixel that is NaN or infinite",
+    ),
+    "range": ({"images": with_pixel(254)}, r"in \[0, 1\], but image 7 has values from 0.5 to 254"),
+    "negative": ({"images": with_pixel(-1)}, r"in \[0, 1\], but image 7 has values from -1 to 0.5"),
     "float labels": ({"images": GOOD, "labels": np.zeros(20)}, "must be integers, got float64"),
     "few labels": ({"images": GOOD, "labels": np.zeros(19, int)}, r"20 images but .* \(19,\)"),
     "one-hot": ({"images": GOOD, "labels": np.zeros((20, 3), int)}, r"labels of shape \(20, 3\)"),
     "label below": (
         {"images": GOOD, "labels": np.arange(20) % 3 - 1},
-        r"must be in 0 \.\.\. 19, for there are 20 images; got -1 at index 0",
+        r"must be in 0 \.\.\. 19, because there are 20 images; got -1 at index 0",
     ),
     "label beyond": (
         {"images": GOOD, "labels": np.where(np.arange(20) == 5, 10**12, 0)},
@@ -461,7 +464,7 @@ ARRAYS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "label without name": (
         {"images": GOOD, "labels": np.arange(20) % 3, "classes": ["a", "b"]},
-        r"must be in 0 \.\.\. 1, for there are 2 classes; got 2 at index 2",
+        r"must be in 0 \.\.\. 1, because there are 2 classes; got 2 at index 2",
     ),
     "no image of a class": (
         {"images": GOOD, "labels": np.arange(20) % 2 * 2},
@@ -493,7 +496,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "all kept": ({"validation": 0.99}, r"for training at validation 0\.99"),
     "limit": ({"limit": 0}, "class 0 has no images for training at limit 0"),
-    "large": ({"size": 5}, r"size must be in 1 \.\.\. 4, for .* is 4 x 4; got 5"),
+    "large": ({"size": 5}, r"size must be in 1 \.\.\. 4, because .* is 4 x 4; got 5"),
     "size": ({"size": 0}, "got 0"),
 }
 
@@ -511,10 +514,10 @@ def test_test_parts_that_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadImages, match="test images are 1 x 5 x 4 and training images 1 x 4 x 4"):
         Images(train, large)
     beyond = saved(tmp_path, "beyond.npz", images=GOOD, labels=[2] * 20)
-    with pytest.raises(BadImages, match="for there are 2 classes; got 2 at index 0"):
+    with pytest.raises(BadImages, match="because there are 2 classes; got 2 at index 0"):
         Images(train, beyond)
     without = saved(tmp_path, "without.npz", images=GOOD)
-    with pytest.raises(BadImages, match="class all of the test part is not one of the training"):
+    with pytest.raises(BadImages, match="class all of the test part must also be in the training"):
         Images(train, without)
 
 
@@ -555,20 +558,20 @@ def test_folders_that_are_refused(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir(parents=True)
     one, wide = (Image.fromarray(pixels(4, side)) for side in (4, 6))
     refused("nowhere", "there is no folder /.*/nowhere$")
-    refused("empty", r"/empty holds no images; they end in \.png, ")
+    refused("empty", r"/empty holds no images; their names must end in \.png, ")
     (tmp_path / "empty/notes.txt").write_text("words")
     refused("empty", "holds no images")
     one.save(tmp_path / "class/a/1.png")
     refused("class", "class b has no images in /.*/class/b")
     wide.save(tmp_path / "class/b/2.png")
-    refused("class", r"of one size: .*a/1\.png is 4 x 4, .*b/2\.png is 4 x 6; the option size")
+    refused("class", r"the same size: .*a/1\.png is 4 x 4, .*b/2\.png is 4 x 6; the option size")
     one.save(tmp_path / "beside/a/1.png")
     one.save(tmp_path / "beside/2.png")
-    refused("beside", r"holds images, 2\.png for one, beside folders of classes")
+    refused("beside", r"either images or folders of classes, got both: 2\.png is an image")
     refused("parts", "holds train and test: give them as path and as test_path")
     (tmp_path / "deep").mkdir()
     Image.fromarray(np.zeros((4, 4), np.uint16)).save(tmp_path / "deep/1.png")
-    refused("deep", r"1\.png has more than 8 bits a pixel")
+    refused("deep", r"1\.png must have 8 bits per channel or fewer")
     (tmp_path / "file.zip").write_bytes(b"PK")
     refused("file.zip", r"must be a folder of images, an \.npz file or a name")
 
@@ -584,7 +587,7 @@ def test_damaged_files_are_refused(content: bytes, tmp_path: Path) -> None:
 def test_a_single_array_is_no_npz(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", GOOD)
     path = (tmp_path / "x.npy").rename(tmp_path / "x.npz")
-    with pytest.raises(BadImages, match=r"x\.npz is no \.npz file but a single array"):
+    with pytest.raises(BadImages, match=r"x\.npz must be an \.npz file, got a single array"):
         Images(str(path))
 
 
@@ -630,13 +633,13 @@ def test_bad_images_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
     nan = saved(tmp_path, "nan.npz", images=with_pixel(math.nan))
     (tmp_path / "empty").mkdir()
     cases = {
-        f"--data.path={nan}": f"image 7 of {nan} has a pixel that is not a finite number",
+        f"--data.path={nan}": f"image 7 of {nan} has a pixel that is NaN or infinite",
         f"--data.path={tmp_path}/a.npz": f"there is no file {tmp_path}/a.npz",
         f"--data.path={good} --data.test_path={tmp_path}/a.npz": f"no file {tmp_path}/a.npz",
         f"--data.path {good} --data.test_path {tmp_path}/empty": "holds no images",
         f"--data.path={good} --data.held_out=2": "held_out must be between 0 and 1, got 2",
-        f"--data.path={good}": "must be below the side of the images, got 4 for 4 x 4",
-        "--data.path=unheard-of": "no known name unheard-of; known are cifar10",
+        f"--data.path={good}": "must be smaller than the sides of the images, got 4 for 4 x 4",
+        "--data.path=unheard-of": "no known name unheard-of; known names are cifar10",
     }
     for words, message in cases.items():
         assert main(["train", str(recipe), "--out", str(run), *words.split()]) == 2

@@ -132,10 +132,10 @@ ARRAYS = {
     "no columns": (np.zeros((30, 0)), "got the shape"),
     "text": (np.array([["a", "b"]] * 30), "real numbers"),
     "complex": (np.ones((30, 2), complex), "real numbers"),
-    "objects": (np.array([[1, None]] * 30, dtype=object), "Python objects, which are never"),
-    "nan": (with_value(np.nan), "2 rows that are not finite, the first is row 7"),
-    "infinite": (with_value(np.inf), "2 rows that are not finite, the first is row 7"),
-    "few": (normal_points(19), "19 points; 20 are the least"),
+    "objects": (np.array([[1, None]] * 30, dtype=object), "Python objects, which are not loaded"),
+    "nan": (with_value(np.nan), "2 rows with NaN or infinite values, the first is row 7"),
+    "infinite": (with_value(np.inf), "2 rows with NaN or infinite values, the first is row 7"),
+    "few": (normal_points(19), "19 points; at least 20 are needed"),
     "constant": (np.stack([np.arange(30), np.full(30, 0.1)], 1), "column 1 of .* is constant"),
     "huge": (1e300 * normal_points(30), "column 0 .* too large"),
     "dependent": (np.stack([np.arange(30), 2 * np.arange(30)], 1), "plane of 1 dimensions"),
@@ -158,7 +158,7 @@ FILES = {
     "ragged.txt": (b"1 2\n" * 30 + b"3\n", "cannot be read: "),
     "binary.csv": (bytes(range(128, 256)), "cannot be read: "),
     "broken.npy": (b"\x93NUMPY\x01\x00", "cannot be read: "),
-    "other.npy": (b"not an array", "Python objects, which are never"),
+    "other.npy": (b"not an array", "Python objects, which are not loaded"),
     "broken.npz": (b"PK\x03\x04 and so on", "cannot be read: "),
     "points.parquet": (b"", r"must end in \.npy, \.npz, \.csv or \.txt"),
 }
@@ -415,7 +415,7 @@ def test_bad_points_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
     path = saved(tmp_path, with_value(math.nan))
     assert train(path, tmp_path / "run") == 2
     assert capsys.readouterr().err == (
-        f"coldness: {path} has 2 rows that are not finite, the first is row 7\n"
+        f"coldness: {path} has 2 rows with NaN or infinite values, the first is row 7\n"
     )
     assert main(["train", "points", "--out", str(tmp_path / "run")]) == 2
     assert "path" in capsys.readouterr().err

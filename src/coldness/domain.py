@@ -1,10 +1,10 @@
-"""What examples are: their shape, their classes, and the data's own units.
+"""The domain of the data: the shape of an example, its classes, and the data's own units.
 
     x_own = original(x),     x = into_model(x_own),     log p(x_own) = log p(x) - log_scale
 
-Networks and chains work on x, which has a scale near one; people work in the data's own units. A
-domain says all that a model must know of its data to be built, to sample and to score without it,
-and it is saved with the model.
+Networks and chains work on x, which has a scale near one; people work in the data's own units. The
+domain is saved with the model. It holds everything that a model needs to know about its data to be
+built, to generate samples and to compute scores when the data is not at hand.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from torch import Tensor
 
 
 class Units(ABC):
-    """An invertible map, fixed once, between the data's own units and what the model sees."""
+    """A fixed, invertible map between the data's own units and the units of the model."""
 
     @abstractmethod
     def into_model(self, x: Tensor) -> Tensor:
-        """Points (B, ...) in the data's own units, as the model sees them."""
+        """Converts points (B, ...) from the data's own units to the units of the model."""
 
     @abstractmethod
     def original(self, x: Tensor) -> Tensor:
-        """The inverse."""
+        """Converts points (B, ...) from the units of the model to the data's own units."""
 
     @abstractmethod
     def log_scale(self, shape: tuple[int, ...]) -> float:
-        """log |det d original / dx| for examples of this shape."""
+        """Returns log |det d original / dx| for examples of this shape."""
 
 
 @dataclass(frozen=True)
 class Plain(Units):
-    """The data's own units are what the model sees."""
+    """The identity: the model works in the data's own units."""
 
     def into_model(self, x: Tensor) -> Tensor:
         return x
@@ -49,7 +49,7 @@ class Plain(Units):
 
 @dataclass(frozen=True)
 class Standardised(Units):
-    """Columns with mean 0 and standard deviation 1: x = (x_own - mean) / std.
+    """Standardised columns with mean 0 and standard deviation 1: x = (x_own - mean) / std.
 
     Args:
         mean: one number per column.
@@ -86,7 +86,7 @@ class Pixels(Units):
         return x / self.half_range - 1
 
     def original(self, x: Tensor) -> Tensor:
-        """Pixel values, not rounded; chains may leave the range of pixels."""
+        """Returns pixel values without rounding; samples may lie outside the range of pixels."""
         return (x + 1) * self.half_range
 
     def log_scale(self, shape: tuple[int, ...]) -> float:
@@ -95,12 +95,12 @@ class Pixels(Units):
 
 @dataclass(frozen=True)
 class Domain:
-    """What examples are.
+    """The shape, units and classes of examples.
 
     Args:
-        shape: of one example: (D,) for vectors, (C, H, W) for images.
+        shape: shape of one example: (D,) for vectors, (C, H, W) for images.
         units: the data's own units.
-        classes: names of the classes, empty where there are none.
+        classes: names of the classes; empty if the data has no classes.
     """
 
     shape: tuple[int, ...]
@@ -109,23 +109,23 @@ class Domain:
 
     @property
     def is_images(self) -> bool:
-        """Whether examples are images (C, H, W). Nothing else asks a shape this question."""
+        """Whether examples are images (C, H, W). This is the only place where that is decided."""
         return len(self.shape) == 3
 
     @property
     def dimensions(self) -> int:
-        """Numbers per example."""
+        """Number of values per example."""
         return math.prod(self.shape)
 
     @property
     def log_scale(self) -> float:
-        """log p in the data's own units = log p in the model's - log_scale."""
+        """log p in the data's own units = log p in the units of the model - log_scale."""
         return self.units.log_scale(self.shape)
 
     def check(self, x: Tensor) -> Tensor:
-        """Points (B, ...) of this shape; ValueError says what is wrong with others.
+        """Returns points (B, ...) of this shape; raises ValueError for points of another shape.
 
-        Images may come flat, a row each.
+        Images may be given flattened, one per row.
         """
         if x.dim() == 2 and len(self.shape) != 1 and x.shape[1] == self.dimensions:
             return x.reshape(-1, *self.shape)

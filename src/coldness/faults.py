@@ -1,9 +1,9 @@
-"""Ways to break a run on purpose, as parts that a recipe can name.
+"""Fault injection: components for recipes that make a training run fail on purpose.
 
-They stand for accidents that no setting causes: one batch that gives a gradient without numbers, a
-bank whose chains were spoilt, chains that suddenly start in the wrong place. Each happens once, at
-its iteration, counted from where the process began to train: a rollback does not undo what is
-outside of the run, and does not make an accident happen again.
+They simulate failures that no setting causes: a batch whose gradient is NaN, a replay buffer with
+corrupted chains, and chains that suddenly start in the wrong place. Each fault happens once, at a
+given iteration, counted from where the process began to train. A rollback does not reset this
+count, because a real failure outside of the run would not be repeated either.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from coldness.objectives import Batch, Term
 
 
 class NaNGradient(Term):
-    """One gradient that is not a number; the loss itself is not touched.
+    """Makes the gradient NaN at one iteration; the value of the loss does not change.
 
     Args:
-        at: iteration.
+        at: iteration at which the fault happens.
     """
 
     def __init__(self, at: int = 2000) -> None:
@@ -38,15 +38,15 @@ class NaNGradient(Term):
 
 
 class PoisonedBank(Bank):
-    """A bank of which a share is overwritten.
+    """A replay buffer (`Bank`) of which a fraction of the slots is overwritten once.
 
     Args:
         capacity: number of slots.
-        initial: what slots hold first, and what refreshed chains start from.
-        refresh: probability that a drawn chain starts anew.
-        at: iteration.
-        share: of the slots.
-        value: that is written into all their coordinates.
+        initial: start of the chains at first, and whenever they are refreshed.
+        refresh: probability that a drawn chain is restarted.
+        at: iteration at which the fault happens.
+        share: fraction of the slots that is overwritten.
+        value: value that is written to all coordinates of these slots.
     """
 
     def __init__(
@@ -74,13 +74,13 @@ class PoisonedBank(Bank):
 
 
 class LostStart(Start):
-    """Noise that moves away.
+    """Gaussian noise around 0 that moves to another place at one iteration.
 
     Args:
-        std: of the noise, around 0 and later around `mean`.
-        at: iteration.
-        mean: where chains start from then on.
-        later_std: of the noise there.
+        std: standard deviation of the noise before the fault.
+        at: iteration at which the fault happens.
+        mean: mean of the noise from then on, one number per dimension.
+        later_std: standard deviation of the noise from then on.
     """
 
     def __init__(

@@ -1,16 +1,17 @@
-"""This process on its machine: threads, freed memory, and where compiled chains are kept.
+"""Settings of the process: threads, reuse of freed memory, and the cache of compiled chains.
 
-Importing coldness changes nothing of the process. `train` sets the recipe's threads while it runs
-and restores them. What lasts longer is set by `prepare_process`, which the commands call, and which
-a script may call before it imports torch:
+Importing coldness changes no setting of the process. `train` sets the number of threads of the
+recipe while it runs and restores the previous number afterwards. `prepare_process` makes the
+settings that last longer. The commands call it, and a script may call it before it imports torch:
 
     import coldness
     coldness.prepare_process()
 
-Freed memory: a convolution's activations are blocks of megabytes, made and freed at every step of a
-chain. By default glibc gives such blocks back to the system at once, and touching them anew costs a
-page fault every four kilobytes: 16% of the time of a Langevin step of WRN-10-2 at batch 64 and 18%
-of its training pass. The peak is what it was; up to 2 GB of what was freed stays resident.
+Freed memory: the activations of a convolution are blocks of several megabytes, which are allocated
+and freed at every step of a chain. By default glibc returns such blocks to the system at once, and
+using new ones costs one page fault per four kilobytes: 16% of the time of a Langevin step of
+WRN-10-2 at batch size 64 and 18% of its training pass. Keeping freed blocks does not change peak
+memory; up to 2 GB of freed memory stays resident.
 
 References:
     mallopt(3), M_TRIM_THRESHOLD and M_MMAP_THRESHOLD.
@@ -28,16 +29,16 @@ TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 """Names of the two parameters in malloc.h."""
 
 LARGEST_TRIM, LARGEST_MMAP = 2**31 - 1, 2**25
-"""The largest values that glibc takes, in bytes."""
+"""The largest values that glibc accepts, in bytes."""
 
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 
 def prepare_process() -> None:
-    """Keeps freed memory, and compiled chains between processes; for the whole process.
+    """Makes this process keep freed memory, and keep compiled chains for later processes.
 
-    PyTorch settles on a folder for compiled code when its compiler is first imported, so this must
-    come before that. A folder that the environment names already is left as it is.
+    PyTorch chooses the folder for compiled code when its compiler is first imported, so this
+    function must be called before. A folder that the environment variable already names is kept.
     """
     keep_freed_memory()
     cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
@@ -45,7 +46,7 @@ def prepare_process() -> None:
 
 
 def keep_freed_memory() -> bool:
-    """For the whole process; says whether this system's allocator could be told."""
+    """Keeps freed memory in this process; returns whether the allocator supports this."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):  # no glibc
@@ -57,7 +58,7 @@ def keep_freed_memory() -> bool:
 
 @contextmanager
 def threads(count: int | None) -> Iterator[None]:
-    """So many threads of PyTorch meanwhile, as many as before afterwards; None for no change."""
+    """Sets the number of PyTorch threads and restores it on exit; None changes nothing."""
     import torch
 
     before = torch.get_num_threads()

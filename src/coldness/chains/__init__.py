@@ -1,4 +1,4 @@
-"""Chains: where they start, the sources of negatives that they make, adaptations of the step."""
+"""Chains: their starts, the sources of negatives made of them, and step-size adaptation."""
 
 from coldness.chains.adaptation import StepAdaptation
 from coldness.chains.bank import Bank

@@ -1,20 +1,20 @@
-"""A step size that follows the model: adapted during training to a target acceptance.
+"""Step-size adaptation during training to a target acceptance rate.
 
     log s <- log s + rate * (acceptance - target)
 
-s multiplies the kernel's step. Acceptance is that of the iteration's own chains where the kernel
-refuses moves; where it does not, that of a Metropolis test on the side, one move from where the
-chains ended, which is measured and not made.
+The factor s multiplies the kernel's step. If the kernel has a Metropolis test, acceptance is
+measured on the chains of the iteration. If it has none, one extra move with a Metropolis test is
+proposed from the ends of the chains; its acceptance is measured, but the move is not made.
 
-The gain is constant, unlike that of dual averaging (kernels/step_size.py): the network moves at
-every update, so there is no step to converge to, only one to follow. s belongs to U itself; chains
-of training follow t * U, whose scales are 1/sqrt(t) as wide, and so is the noise of their steps
-(`step_size`). A step that is wrong for a while gives bad samples for a while, which weights
-(beta > 0) discount.
+The gain is constant, unlike that of dual averaging (kernels/step_size.py). The network changes at
+every update, so the best step size changes too, and s follows it instead of converging. The factor
+s is defined for U itself. Chains of training follow t * U, whose length scales are wider by a
+factor of 1/sqrt(t), and the noise of their steps is scaled by the same factor (`step_size`). While
+the step is wrong, samples are bad; weights (beta > 0) reduce their influence.
 
 References:
-    Energy-Based Model Training Objective Robust to Inaccurate SGLD Samples, section 5 (which asks
-    for it) and appendix A.3.
+    Energy-Based Model Training Objective Robust to Inaccurate SGLD Samples, section 5 (which
+    proposes it) and appendix A.3.
     A tutorial on adaptive MCMC (Andrieu, Thoms, 2008), section 4.2.2 (the recursion).
 """
 
@@ -33,13 +33,14 @@ from coldness.kernels import Chains, Kernel, StepSchedule, run
 
 @dataclass
 class StepAdaptation(Adaptation):
-    """Follows a target acceptance.
+    """Adapts the step size to a target acceptance rate.
 
     Args:
-        target: acceptance to hold: 0.57 is optimal for long MALA chains; short chains from noise
-            want to travel, so less.
-        rate: gain; the step changes by at most this share an iteration.
-        range: the step on U stays within this factor of the kernel's own, both ways.
+        target: acceptance rate to hold, between 0 and 1: 0.57 is optimal for long MALA chains;
+            short chains from noise must travel far and do better with a lower target.
+        rate: gain; the largest relative change of the step size per iteration.
+        range: largest factor, > 1, by which the step on U may exceed or fall below the kernel's
+            own step.
     """
 
     target: float = 0.57
@@ -58,13 +59,16 @@ class StepAdaptation(Adaptation):
 
     def check(self, kernel: Kernel, schedule: StepSchedule) -> None:
         if not schedule.is_constant:
-            raise ValueError("a step that is adapted cannot follow a schedule along the chain too")
-        kernel.adjusted_twin()  # says why there is none
+            raise ValueError(
+                "an adapted step cannot also follow a schedule along the chain: "
+                "use a constant step_schedule, or no adaptation"
+            )
+        kernel.adjusted_twin()  # raises ValueError, with the reason, if there is none
 
     def step_size(self, h: float, kernel: Kernel, tempering: float) -> Tensor:
         if not tempering > 0:
             raise ValueError(
-                f"an adapted step needs chains that follow the energy, not {tempering:.3g} U"
+                f"tempering must be > 0 where the step is adapted, got {tempering:.3g}"
             )
         wider = kernel.step_for_noise(tempering**-0.5) / kernel.step_for_noise(1.0)
         return h * wider * self.scale
@@ -94,9 +98,9 @@ class StepAdaptation(Adaptation):
             self.update(chains.acceptance)
 
     def update(self, acceptance: Tensor) -> None:
-        """After an iteration whose moves were accepted with this mean probability.
+        """Updates the step after an iteration with this mean acceptance probability.
 
-        An acceptance that is not a number stays one in the step, and so reaches the guard.
+        If the acceptance is NaN, the step becomes NaN too, so that the guard notices it.
         """
         limit = math.log(self.range)
         moved = self.log_scale.to(acceptance) + self.rate * (acceptance - self.target)

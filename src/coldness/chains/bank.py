@@ -1,17 +1,17 @@
-"""Persistent chains: a bank of slots, from which chains are drawn and to which they return.
+"""Persistent chains in a replay buffer, called `bank` here.
 
-Each iteration draws slots without replacement, runs their chains on, and writes every chain back
-to the slot that it came from. Two ways to refresh:
+Each iteration draws slots without replacement, continues their chains, and writes every chain back
+to the slot that it came from. There are two ways to refresh chains:
 
-    refresh         each drawn chain starts anew from noise with this probability (JEM: 5%)
-    refresh_batch   with this probability the whole batch does (hybrid CD: 5%)
+    refresh         each drawn chain is restarted from noise with this probability (JEM: 5%)
+    refresh_batch   all drawn chains are restarted with this probability (hybrid CD: 5%)
 
 Chains of given classes come from slots of their class: slot k belongs to class k mod K.
 
-A bank of images is large. Kept as uint8, values are cut to the range of data and rounded to 255
-levels whenever a chain returns: an error with a standard deviation of 0.23% of the half-range,
-which must be small beside the noise of the steps. Kept on the host, in pinned memory, only the
-drawn slots are on the device.
+A bank of images is large. With storage as uint8, values are clipped to the range of the data and
+rounded to steps of 1/255 of that range whenever a chain returns. The rounding error has a standard
+deviation of 0.23% of the half-range, which must be small compared with the noise of the steps. A
+bank may also be kept on the host, in pinned memory; only the drawn slots are then on the device.
 
 References:
     Training Restricted Boltzmann Machines using Approximations to the Likelihood Gradient
@@ -35,24 +35,25 @@ from coldness.chains.noise import GaussianNoise
 from coldness.energies.coordinates import Coordinates
 
 FAR = 3.0
-"""Values farther from the middle of the data than this many times its largest half-range are far
-outside: no model of the data has any mass there."""
+"""A value is far outside the data if its distance from the middle of the data is more than this
+many times the largest half-range. No good model of the data has any mass there."""
 
 FEW = 0.01
-"""Share of a chain's coordinates that may be: of 3,072 pixels of Gaussian noise some always are. In
-fewer than a hundred dimensions it is none."""
+"""Largest fraction of a chain's coordinates that may be far outside: among 3,072 pixels of Gaussian
+noise some always are. In fewer than a hundred dimensions, no coordinate may be."""
 
 
 class Bank(Start):
-    """A bank of persistent chains.
+    """A replay buffer of persistent chains, called bank here.
 
     Args:
-        capacity: number of slots.
-        initial: what slots hold first, and what refreshed chains start from.
-        refresh: probability that a drawn chain starts anew, in [0, 1].
-        refresh_batch: probability that all drawn chains do, in [0, 1].
-        storage: `float32`, or `uint8` on the range of the data for a quarter of the memory.
-        place: `device`, or `host` where the device's memory is short.
+        capacity: number of slots, one chain each.
+        initial: start of the chains at first, and whenever they are refreshed.
+        refresh: probability that a drawn chain is restarted, in [0, 1].
+        refresh_batch: probability that all drawn chains are restarted together, in [0, 1].
+        storage: `float32`, or `uint8` on the range of the data, which takes a quarter of the
+            memory.
+        place: `device`, or `host` if the device has too little memory.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Bank(Start):
         if capacity < 1:
             raise ValueError(f"capacity must be >= 1, got {capacity}")
         if not (0 <= refresh <= 1 and 0 <= refresh_batch <= 1):
-            raise ValueError("refresh and refresh_batch are probabilities, in [0, 1]")
+            raise ValueError("refresh and refresh_batch must be probabilities in [0, 1]")
         self._capacity = capacity
         self.initial = initial
         self.refresh = refresh
@@ -95,8 +96,8 @@ class Bank(Start):
     def prepare(self, x_data: Tensor, at: Coordinates, generator: torch.Generator) -> None:
         if self.storage == "uint8" and at.kind == "full":
             raise ValueError(
-                "a bank of bytes rounds more than the narrowest directions of full coordinates "
-                "bear: storage float32"
+                "storage must be float32 with full coordinates: rounding to uint8 is too coarse "
+                "for their narrowest directions"
             )
         low, high = x_data.amin(0), x_data.amax(0)
         self._middle, self._reach = (low + high) / 2, FAR * (high - low).max() / 2
@@ -114,7 +115,10 @@ class Bank(Start):
         self, count: int, x_data: Tensor, at: Coordinates, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
         if count > self.capacity:
-            raise ValueError(f"{count} chains drawn from a bank of {self.capacity} slots")
+            raise ValueError(
+                f"cannot draw {count} chains from a bank of {self.capacity} slots: "
+                "capacity must be at least the number of chains"
+            )
         device = x_data.device
         slots = torch.randperm(self.capacity, generator=generator, device=device)[:count]
         return self._drawn(slots.to(self.x.device), x_data, at, generator)
@@ -129,11 +133,12 @@ class Bank(Start):
     ) -> tuple[Tensor, Tensor]:
         labels = labels.to(x_data.device)
         slots_a_class = self.capacity // classes
-        if len(labels) > slots_a_class:  # else it is enough whatever the classes are
+        if len(labels) > slots_a_class:  # otherwise there are enough slots for any classes
             most = int(torch.bincount(labels).max())
             if most > slots_a_class:
                 raise ValueError(
-                    f"{most} chains of one class drawn from a bank of {slots_a_class} slots a class"
+                    f"cannot draw {most} chains of one class from {slots_a_class} slots per class: "
+                    "increase the capacity of the bank"
                 )
         # The n-th chain of class y takes the n-th slot of its class, in a random order of slots.
         order = torch.randperm(self.capacity, generator=generator, device=labels.device)
@@ -147,7 +152,7 @@ class Bank(Start):
     def _drawn(
         self, slots: Tensor, x_data: Tensor, at: Coordinates, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
-        """Chains of the slots, some of them refreshed, on the device of the data."""
+        """Returns the chains of these slots, some of them refreshed, on the device of the data."""
         count, device = len(slots), x_data.device
         x = self._read(self.x[slots].to(device, non_blocking=True)).to(x_data.dtype)
         if self.refresh or self.refresh_batch:
@@ -165,7 +170,7 @@ class Bank(Start):
         self.outside = (far.flatten(1).float().mean(1) > FEW).float().mean()
 
     def metrics(self) -> dict[str, Tensor]:
-        """Age in steps, and the share of the chains just returned that are far outside of data."""
+        """Age in steps, and the fraction of the last returned chains far outside the data."""
         age = self.age.float()
         return {
             "bank_age_mean": age.mean(),
@@ -186,9 +191,9 @@ class Bank(Start):
         device = self._reach.device
         self.x = self._placed(state["x"].to(self.x.device, copy=True))
         self.age = state["age"].to(self.x.device, copy=True)
-        if "reach" in state:  # not before 0.4
+        if "reach" in state:  # absent before version 0.4
             self._middle, self._reach = state["middle"].to(device), state["reach"].to(device)
-        if "range" in state:  # not before 0.5
+        if "range" in state:  # absent before version 0.5
             self._range = state["range"].to(device)
 
     def without_data(self, x_data: Tensor, at: Coordinates) -> Start:

@@ -1,7 +1,8 @@
-"""What a start is, where the chains of a source begin; and what an adaptation of their step is.
+"""Base classes of starts, where chains begin, and of adaptations of the step size.
 
-Noise and data starts are frozen dataclasses. The bank alone has a state, which `prepare` makes and
-checkpoints hold. An adaptation has one number, the logarithm of what the step is multiplied by.
+Noise and data starts are frozen dataclasses. Only the bank has a state, which `prepare` creates and
+checkpoints contain. The state of an adaptation is one number, the logarithm of the factor that the
+step is multiplied by.
 """
 
 from __future__ import annotations
@@ -22,39 +23,39 @@ from coldness.kernels import Chains, Kernel, StepSchedule
 class Start(ABC):
     """Base class of starts.
 
-    Shapes: x_data (N, ...); starts (count, ...), of the dtype and on the device of x_data.
+    Shapes: x_data (N, ...); starts (count, ...), with the dtype and on the device of x_data.
     """
 
     @property
     def from_noise(self) -> bool:
-        """Whether `fresh` chains begin without data, so that what they reach was generated."""
+        """Whether `fresh` chains begin without data, so that the model generates their samples."""
         return True
 
     @property
     def at_data(self) -> bool:
-        """Whether chains begin at the examples of the batch themselves."""
+        """Whether chains begin at the examples of the data batch."""
         return False
 
     @property
     def has_state(self) -> bool:
-        """Whether chains return to it."""
+        """Whether chains are returned to this start and continued later."""
         return False
 
     def prepare(  # noqa: B027 - most starts have no state
         self, x_data: Tensor, at: Coordinates, generator: torch.Generator
     ) -> None:
-        """Called once before training; a start with a state makes it here."""
+        """Called once before training; a start with a state creates it here."""
 
     @abstractmethod
     def fresh(
         self, count: int, x_data: Tensor, at: Coordinates, generator: torch.Generator
     ) -> Tensor:
-        """Where chains begin that have no history."""
+        """Returns starting points of new chains."""
 
     def draw(
         self, count: int, x_data: Tensor, at: Coordinates, generator: torch.Generator
     ) -> tuple[Tensor, Tensor | None]:
-        """Starts for one iteration, and the slots they must be returned to, if any."""
+        """Returns starting points for one iteration, and the slots to return chains to, or None."""
         return self.fresh(count, x_data, at, generator), None
 
     def draw_by_class(
@@ -65,56 +66,56 @@ class Start(ABC):
         at: Coordinates,
         generator: torch.Generator,
     ) -> tuple[Tensor, Tensor | None]:
-        """Starts for chains of given classes (count,); most starts are the same for all."""
+        """Like `draw`, for chains of given classes (count,); most starts ignore the classes."""
         return self.draw(len(labels), x_data, at, generator)
 
     def put(  # noqa: B027
         self, slots: Tensor | None, x_model: Tensor, steps: int
     ) -> None:
-        """Takes chains back, after that many steps."""
+        """Takes chains back after that many steps."""
 
     def without_data(self, x_data: Tensor, at: Coordinates) -> Start:
-        """The start that samples of a trained model begin at, which needs no data any more.
+        """Returns the start for sampling the trained model, which no longer needs data.
 
         Args:
-            x_data: examples (N, ...), for a start that looks at data.
-            at: the coordinates of the model.
+            x_data: examples (N, ...), for starts that depend on the data.
+            at: coordinates of the model.
         """
         return self
 
     def visits(self, chains: int) -> float:
-        """How often a chain is carried on, on average, where so many are drawn in all."""
+        """Mean number of times a chain is continued if `chains` chains are drawn in total."""
         return 1.0
 
     @property
     def capacity(self) -> int | None:
-        """Number of slots that chains return to; None where they do not."""
+        """Number of slots that chains return to; None if chains are not kept."""
         return None
 
     def slots(self, state: Mapping[str, Tensor]) -> tuple[Tensor, Tensor] | None:
-        """Chains (N, ...) in float32 and their ages in steps (N,), in what `state_dict` gave.
+        """Returns the chains (N, ...) of a saved `state_dict` in float32, and their ages in steps.
 
-        None where chains do not return to a start.
+        The ages have shape (N,). Returns None if chains are not kept.
         """
         return None
 
     def metrics(self) -> dict[str, Tensor]:
-        """What is worth logging."""
+        """Metrics to log."""
         return {}
 
     def state_dict(self) -> dict[str, Tensor]:
         return {}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:  # noqa: B027
-        """Puts back what `state_dict` gave."""
+        """Restores a state that `state_dict` returned."""
 
 
 @dataclass
 class Adaptation(ABC):
-    """Base class of adaptations: a step size that follows the model during training.
+    """Base class of adaptations, which change the step size during training.
 
-    The scale multiplies the kernel's step size. `before` and `after` may change it around the
-    chains of an iteration; sampling after training uses the last one.
+    The scale multiplies the kernel's step size. `before` and `after` may change it before and after
+    the chains of an iteration run. Sampling after training uses the last scale.
     """
 
     log_scale: Tensor = field(
@@ -122,27 +123,27 @@ class Adaptation(ABC):
     )
 
     begins_at_own_step: ClassVar[bool] = True
-    """Whether the first chains run with the kernel's own step, which is then known beforehand."""
+    """Whether the first chains run with the kernel's own step, so that it is known in advance."""
 
     @property
     def scale(self) -> Tensor:
-        """What the kernel's step is multiplied by in chains on U; a number."""
+        """The factor, a scalar, that the kernel's step is multiplied by in chains on U."""
         return self.log_scale.exp()
 
     @property
     @abstractmethod
     def description(self) -> str:
-        """What happens to the step, in a phrase."""
+        """A phrase that says how the step is adapted."""
 
     def check(self, kernel: Kernel, schedule: StepSchedule) -> None:  # noqa: B027 - most need none
-        """Raises ValueError where a source's kernel or schedule cannot be adapted so."""
+        """Raises ValueError if the step of this kernel and schedule cannot be adapted."""
 
     def step_size(self, h: float, kernel: Kernel, tempering: float) -> Tensor:
-        """The step of chains on tempering * U, where it would be h without adaptation."""
+        """Returns the step of chains on tempering * U; h is the step without adaptation."""
         return h * self.scale
 
     def before(self, energy: Energy, x_data: Tensor) -> None:  # noqa: B027
-        """Called before an iteration's chains run."""
+        """Called before the chains of an iteration run."""
 
     def after(  # noqa: B027
         self,
@@ -155,4 +156,4 @@ class Adaptation(ABC):
         tempering: float,
         generator: torch.Generator,
     ) -> None:
-        """Called after an iteration's chains ran that many steps of that size."""
+        """Called after the chains of an iteration ran `steps` steps of size `step_size`."""

@@ -1,7 +1,7 @@
-"""Chains that start at the data batch itself: contrastive divergence.
+"""Chains that start at the data batch, as in contrastive divergence.
 
-Chain i starts at example i of the batch. The pairing matters: the difference of the two energies
-then has a much smaller variance than with independent batches.
+Chain i starts at example i of the batch. The pairing matters: it gives the difference of the two
+energies a much smaller variance than independent batches would.
 
 References:
     Training Products of Experts by Minimizing Contrastive Divergence (Hinton, 2002), section 3.
@@ -22,7 +22,7 @@ from coldness.energies.coordinates import Coordinates
 
 @dataclass(frozen=True)
 class DataStart(Start):
-    """The first `count` examples of the batch; a larger count repeats it."""
+    """Starts chains at the first `count` examples of the batch; a larger count repeats it."""
 
     @property
     def from_noise(self) -> bool:

@@ -1,18 +1,19 @@
-"""A step size divided by a norm on the data: large while the energy is flat, small where steep.
+"""A step size divided by a norm on the data: large while the energy is flat, small when steep.
 
     s = 1 / n,     n = mean over the data batch of |dE(x)|     (of: gradient)
                                              or of |E(x)|      (of: energy)
 
-s multiplies the kernel's step; E is without coldness, at the current network. The paper sets
-eps = 0.0005 / ||E(x)|| in x' = x - eps dE(x) + sqrt(2 eps T) xi, at temperature T = 1/c; that is
-step h = eps / c on U, so the kernel's own step is 0.0005 / c. Whether its norm is of the energy or
-of the energy's gradient it does not say: an energy is only known up to a constant, its gradient is
-not, so that is the default. With it, the drift of a step at the data has the length of eps alone.
+The factor s multiplies the kernel's step; E is the energy of the current network, without coldness.
+The paper sets eps = 0.0005 / ||E(x)|| in x' = x - eps dE(x) + sqrt(2 eps T) xi, at temperature
+T = 1/c. That is a step h = eps / c on U, so the kernel's own step is 0.0005 / c. The paper does not
+say whether the norm is that of the energy or of its gradient. An energy is only defined up to a
+constant and its gradient is unique, so the gradient is the default. The mean length of the drift at
+the data is then c times the kernel's own step (0.0005 in the paper), whatever the scale of E.
 
 Gradients are measured in the coordinates that kernels move in, L^T dE; without a preconditioner
-they are dE. The gradient takes one more gradient evaluation an iteration, the energy one more
-forward pass. Nothing is read back from the device.
-Not to be confused with `StepAdaptation`, which follows an acceptance.
+they are dE. The gradient norm costs one extra gradient evaluation per iteration, the energy norm
+one extra forward pass. No value is copied from the device to the host.
+Not to be confused with `StepAdaptation`, which adapts the step to a target acceptance rate.
 
 References:
     Revisiting Contrastive Divergence for Density Estimation and Sample Generation
@@ -38,8 +39,9 @@ class InverseNormSteps(Adaptation):
     """Divides the step by the mean norm of the energy's gradient, or of the energy, on the data.
 
     Args:
-        of: `gradient` for |dE(x)|, `energy` for |E(x)|.
-        range: the step stays within this factor of the kernel's own, both ways.
+        of: the norm: `gradient` for |dE(x)|, `energy` for |E(x)|.
+        range: largest factor, > 1, by which the step may exceed or fall below the kernel's own
+            step.
     """
 
     of: Literal["gradient", "energy"] = "gradient"
@@ -55,10 +57,10 @@ class InverseNormSteps(Adaptation):
     @property
     def description(self) -> str:
         norm = "|dE|" if self.of == "gradient" else "|E|"
-        return f"divided at every iteration by the mean {norm} of the data; these are where it is 1"
+        return f"divided at every iteration by the mean {norm} on the data; shown for a mean of 1"
 
     def before(self, energy: Energy, x_data: Tensor) -> None:
-        """A norm that is not finite makes a step that is not a number, which reaches the guard."""
+        """Sets the scale. If the norm is NaN or infinite, the step is NaN and the guard sees it."""
         n = self._norm(energy, x_data)
         limit = math.log(self.range)
         log_scale = (-n.log()).clamp(-limit, limit)

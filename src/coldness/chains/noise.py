@@ -2,8 +2,8 @@
 
     x0 = m + L (mean + std xi),  xi ~ N(0, I)        or        x0 = m + L u,  u ~ U(low, high)
 
-m and L are the coordinates of the energy: 0 and the identity unless a preconditioner is used; for
-`LikeData` the means and scales of the data at hand, for `FittedNoise` those that were kept.
+m and L are the coordinates of the energy: 0 and the identity unless a preconditioner is used.
+`LikeData` takes mean and std from the data batch, and `FittedNoise` uses values that were saved.
 
 References:
     Learning Non-Convergent Non-Persistent Short-Run MCMC Toward Energy-Based Model
@@ -24,11 +24,11 @@ from coldness.energies.coordinates import Coordinates
 
 @dataclass(frozen=True)
 class GaussianNoise(Start):
-    """Normal noise.
+    """Gaussian noise.
 
     Args:
-        mean: one number for all dimensions, or one a dimension.
-        std: > 0.
+        mean: one number for all dimensions, or one number per dimension.
+        std: standard deviation, > 0.
     """
 
     mean: float | Sequence[float] = 0.0
@@ -72,12 +72,12 @@ class UniformNoise(Start):
 
 @dataclass(frozen=True)
 class LikeData(Start):
-    """Normal noise with the means and scales of the data, each of the coordinates by itself.
+    """Gaussian noise with the mean and standard deviation of the data in each coordinate.
 
-    They are those of the batch that chains are drawn for: nothing has to be known beforehand.
+    Both are computed from the current batch, so they need not be known in advance.
 
     Args:
-        width: what the scales are multiplied by, > 0.
+        width: factor, > 0, that the standard deviations are multiplied by.
     """
 
     width: float = 1.0
@@ -101,10 +101,10 @@ class LikeData(Start):
 
 
 class FittedNoise(Start):
-    """Normal noise with means and scales that were taken of data once: `LikeData` without data.
+    """Gaussian noise with saved means and standard deviations: `LikeData` without the data.
 
     Args:
-        width: what the scales are multiplied by, > 0.
+        width: factor, > 0, that the standard deviations are multiplied by.
     """
 
     def __init__(self, width: float = 1.0) -> None:

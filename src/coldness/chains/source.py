@@ -2,18 +2,18 @@
 
     start + kernel + number of steps + number of chains + weight
 
-A model trains on a list of sources. With beta = 0 and weights 1 (noise start) and lambda (data
-start) the list is the hybrid loss; with beta != 0 the weights multiply the importance weights over
-the union of all sources, whatever their kernels: one good negative among them is enough.
+A model trains on a list of sources. With beta = 0 and the weights 1 (noise start) and lambda (data
+start), the loss is the hybrid loss. With beta != 0, the weights multiply the importance weights
+over the union of all sources, whatever their kernels: one good negative among them is enough.
 
-A source may have a beta of its own. Sources of one beta are weighed together, and the losses of
-the different betas are added: several objectives at once.
+A source may have its own beta. Sources with the same beta share one set of importance weights, and
+the losses of different betas are added, which trains several objectives at once.
 
 References:
     Revisiting Contrastive Divergence for Density Estimation and Sample Generation
     (Abdulsalam, Makin), Eq. 6.
-    Energy-Based Model Training Objective Robust to Inaccurate SGLD Samples, section 5 (unlike
-    samplers together, several betas, adapted samplers: proposed there).
+    Energy-Based Model Training Objective Robust to Inaccurate SGLD Samples, section 5 (proposes
+    combining different samplers, several betas, and adapted samplers).
 """
 
 from __future__ import annotations
@@ -41,17 +41,18 @@ class Source:
 
     Args:
         start: where chains begin.
-        kernel: the transition.
-        steps: how many, >= 0.
-        count: number of chains; null for the batch size.
-        weight: > 0; lambda in the hybrid loss.
+        kernel: transition kernel of the chains.
+        steps: number of steps per chain, >= 0.
+        count: number of chains per iteration; None (null in YAML) for the batch size.
+        weight: weight of this source in the loss, > 0; lambda in the hybrid loss.
         step_schedule: how the step changes along a chain.
-        step_scale: what the step is multiplied by, a number or a schedule over training.
-        beta: of this source's contrast; null for the run's.
-        conditional: chains of a classifier's p(x|y), with the classes of the data batch, each
-            from slots of its own class where the start is a bank.
-        adaptation: changes the step during training: `StepAdaptation` (also by its arguments
-            alone) to a target acceptance, `InverseNormSteps` by a norm on the data; null for none.
+        step_scale: factor that the step is multiplied by, a number or a schedule over training.
+        beta: beta of this source's contrast; None (null in YAML) for the beta of the run.
+        conditional: sample p(x|y) of a classifier with the classes of the data batch; a bank then
+            provides slots of the same class.
+        adaptation: changes the step during training: `StepAdaptation` (its arguments alone are
+            enough) to a target acceptance rate, `InverseNormSteps` by a norm on the data; None
+            (null in YAML) for a fixed step.
     """
 
     start: Start
@@ -81,11 +82,11 @@ class Source:
         return batch_size if self.count is None else self.count
 
     def largest_step(self, t: int, n: int) -> float:
-        """Largest Langevin step h on U along a chain at iteration t of n, without adaptation."""
+        """Returns the largest Langevin step h on U of a chain at iteration t of n, not adapted."""
         return self._langevin_step(t, n, float(self._factors().max()))
 
     def final_step(self, t: int, n: int) -> float:
-        """Langevin step h on U at the end of a chain at iteration t of n, without adaptation."""
+        """Returns the last Langevin step h on U of a chain at iteration t of n, not adapted."""
         return self._langevin_step(t, n, float(self._factors()[-1]))
 
     def draw(
@@ -100,17 +101,17 @@ class Source:
         labels: Tensor | None = None,
         at_once: int | None = None,
     ) -> Chains:
-        """Negatives for this batch: chains are started, run on t * U, and returned to the start.
+        """Draws negatives for this batch: starts chains, runs them on t * U, and puts them back.
 
         Args:
             energy: the model.
-            x_data: the batch.
-            generator: of the random numbers.
+            x_data: the data batch.
+            generator: random number generator.
             tempering: t.
-            step_scale: what the step is multiplied by.
-            compiled: compile the chain.
-            labels: classes of the batch, where the source is conditional.
-            at_once: so many chains at a time, where memory is short; null for all.
+            step_scale: factor that the step is multiplied by.
+            compiled: whether to compile the chain.
+            labels: classes of the batch if the source is conditional, else None.
+            at_once: number of chains to run at a time, to save memory; None for all.
         """
         at = energy.coordinates
         count = self.chains_for(len(x_data))
@@ -157,20 +158,20 @@ class Source:
         compiled: bool = False,
         labels: Tensor | None = None,
     ) -> Chains:
-        """Generated by the model itself: fresh chains from noise, without tempering.
+        """Generates samples of the model with new chains from noise, without tempering.
 
-        Where the source starts at data, the noise is a Gaussian with the data's means and scales:
-        chains that begin at data would show nothing that the model generated.
+        If the source starts at data, the noise is a Gaussian with the data's means and standard
+        deviations instead, because chains that begin at data do not show what the model generates.
 
         Args:
             energy: the model.
             x_data: examples, for shape and scale.
             count: number of chains.
-            generator: of the random numbers.
-            steps: chain length; null for the source's.
-            step_scale: what the step is multiplied by.
-            compiled: compile the chain.
-            labels: classes (count,) of the samples, where the energy has classes; null for p(x).
+            generator: random number generator.
+            steps: chain length; None for that of the source.
+            step_scale: factor that the step is multiplied by.
+            compiled: whether to compile the chain.
+            labels: classes (count,) of the samples, if the energy has classes; None for p(x).
         """
         x = self.noise(energy, x_data, count, generator)
         steps = self.steps if steps is None else steps
@@ -178,12 +179,12 @@ class Source:
         return self.carry_on(u, x, steps, generator, step_scale=step_scale, compiled=compiled)
 
     def sampler(self, x_data: Tensor, at: Coordinates, step_scale: float) -> Source:
-        """How a trained model is sampled without its data: this source, settled.
+        """Returns a source that samples the trained model without the data.
 
         Args:
-            x_data: examples (N, ...), whose moments are kept where chains start like data.
-            at: the coordinates of the model.
-            step_scale: at the end of training.
+            x_data: examples (N, ...); a start like the data keeps their means and scales.
+            at: coordinates of the model.
+            step_scale: value of the step scale at the end of training.
         """
         start = self.start if self.start.from_noise else LikeData()
         return Source(
@@ -196,13 +197,13 @@ class Source:
         )
 
     def visits(self, iterations: int, batch_size: int) -> float:
-        """How often a chain is carried on, on average: once, unless it persists in a bank."""
+        """Mean number of times a chain is continued: 1 unless chains persist in a bank."""
         return self.start.visits(iterations * self.chains_for(batch_size))
 
     def noise(
         self, energy: Energy, x_data: Tensor, count: int, generator: torch.Generator
     ) -> Tensor:
-        """Where `sample` starts."""
+        """Returns the starting points of `sample`."""
         start = self.start if self.start.from_noise else LikeData()
         return start.fresh(count, x_data, energy.coordinates, generator)
 
@@ -217,7 +218,10 @@ class Source:
         settled: bool = False,
         compiled: bool = False,
     ) -> Chains:
-        """Chains from x on the model itself, along the step schedule or, settled, at its end."""
+        """Runs chains from x on U, without tempering.
+
+        They follow the step schedule or, if `settled`, keep its last step size.
+        """
         if settled:
             h, schedule = self.last_step(step_scale), ConstantSteps()
             return self._run(energy, x, steps, generator, 1.0, h, compiled, schedule)
@@ -225,16 +229,16 @@ class Source:
         return self._run(energy, x, steps, generator, 1.0, h, compiled, self.step_schedule)
 
     def last_step(self, step_scale: float = 1.0) -> Tensor | float:
-        """The kernel's step size at the end of a chain, on the model itself."""
+        """Returns the kernel's step size at the end of a chain on U, without tempering."""
         return self._step_size(1.0, step_scale) * float(self._factors()[-1])
 
     def metrics(self) -> dict[str, Tensor]:
-        """What is worth logging of an iteration's chains beside their own metrics."""
+        """Metrics of the start and of the step size, logged beside those of the chains."""
         steps = {} if self.adaptation is None else {"step_scale": self.adaptation.scale}
         return {**self.start.metrics(), **steps}
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything mutable."""
+        """Returns all mutable state."""
         return {"start": self.start.state_dict(), "step": self.step_state()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -242,7 +246,7 @@ class Source:
         self.load_step_state(state["step"])
 
     def step_state(self) -> dict[str, Tensor]:
-        """What sampling needs beside the energy: the step that adaptation arrived at."""
+        """Returns what sampling needs besides the energy: the adapted scale of the step."""
         return {} if self.adaptation is None else {"log_scale": self.adaptation.log_scale}
 
     def load_step_state(self, state: dict[str, Tensor]) -> None:
@@ -258,7 +262,7 @@ class Source:
 
     def _step_size(self, tempering: float, step_scale: float) -> Tensor | float:
         if not step_scale > 0:
-            raise ValueError(f"step_scale must stay > 0, but its schedule gives {step_scale}")
+            raise ValueError(f"step_scale must stay > 0, got {step_scale} from its schedule")
         h = self.kernel.step_size * step_scale
         if self.adaptation is None:
             return h
@@ -289,12 +293,12 @@ class Source:
 
 
 def repeated(labels: Tensor, count: int) -> Tensor:
-    """The first `count` classes of a batch; a larger count repeats it, as DataStart does."""
+    """Returns the first `count` labels of a batch, repeated if needed, as in `DataStart`."""
     return labels.repeat(-(-count // len(labels)))[:count]
 
 
 def _joined(parts: Sequence[Chains]) -> Chains:
-    """Chains that were run one part after the other."""
+    """Joins chains that were run in several parts."""
     sizes = [len(part.x) for part in parts]
     shares = [size / sum(sizes) for size in sizes]
 

@@ -1,4 +1,4 @@
-"""Data: streams of examples, with their exact law where it is known."""
+"""Data: streams of examples, with the exact density where it is known."""
 
 from coldness.data.augmentation import Augmentation, CropFlip
 from coldness.data.base import Data, HeldOut, KnownDensity, Labelled

@@ -1,10 +1,11 @@
-"""Augmentations: random changes of training images that leave their class as it is.
+"""Augmentations: random changes of training images that preserve their class.
 
-An augmentation is a frozen dataclass: a function of a batch (B, C, H, W) and a generator, which is
-its only source of chance. It works on bytes as well as on floats.
+An augmentation is a frozen dataclass. It is a function of a batch (B, C, H, W) and a generator,
+which is its only source of randomness. It works on bytes and on floats.
 
-Crops and flips only move pixels, so they are one lookup: 0.25 ms for 64 x 3 x 32 x 32 on one core,
-where kornia's RandomCrop and RandomHorizontalFlip take 2 ms and draw from the global generator.
+Crops and flips only move pixels, so they are implemented as one lookup. It takes 0.25 ms for
+64 x 3 x 32 x 32 on one core; kornia's RandomCrop and RandomHorizontalFlip take 2 ms and use the
+global generator.
 """
 
 from __future__ import annotations
@@ -17,23 +18,24 @@ from torch import Tensor
 
 
 class Augmentation(ABC):
-    """A random change of images, independent for every image of a batch."""
+    """A random change of images, independent for each image of a batch."""
 
     @abstractmethod
     def __call__(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        """Changed images of the shape and dtype of x (B, C, H, W); x stays as it was."""
+        """Returns changed images with the shape and dtype of x (B, C, H, W); x is not modified."""
 
 
 @dataclass(frozen=True)
 class CropFlip(Augmentation):
-    """Padding by reflection, a crop of the old size anywhere in it, a mirror image half the time.
+    """Pads images by reflection, crops them at random to the old size, and mirrors half of them.
 
     References:
         Your Classifier is Secretly an Energy Based Model (Grathwohl et al., 2020), reference code:
         padding 4 at 32 x 32; no flip for house numbers.
     Args:
-        padding: pixels on every side; the crop's corner is uniform on 0 ... 2 padding both ways.
-        flip: left to right, with probability 1/2.
+        padding: number of pixels on every side, >= 0; the corner of the crop is uniform on
+            0 ... 2 padding in both directions.
+        flip: whether to mirror images left to right with probability 1/2.
     """
 
     padding: int = 4
@@ -47,7 +49,7 @@ class CropFlip(Augmentation):
         count, channels, height, width = x.shape
         if self.padding >= min(height, width):
             raise ValueError(
-                f"padding by reflection must be below the side of the images, "
+                f"padding must be smaller than the sides of the images, "
                 f"got {self.padding} for {height} x {width}"
             )
         rows = self._lines(count, height, generator)
@@ -59,7 +61,7 @@ class CropFlip(Augmentation):
         return x.flatten(2).gather(2, pixels.expand(-1, channels, -1)).reshape(x.shape)
 
     def _lines(self, count: int, size: int, generator: torch.Generator) -> Tensor:
-        """Which lines of the image a crop shows, (count, size)."""
+        """Returns the indices of the rows or columns that each crop shows, (count, size)."""
         corner = torch.randint(2 * self.padding + 1, (count, 1), generator=generator)
         lines = (corner - self.padding + torch.arange(size)).abs()
         return torch.where(lines < size, lines, 2 * (size - 1) - lines)

@@ -1,11 +1,11 @@
-"""What data is: a sampler of batches, and what more it can do.
+"""Base classes of data: samplers of batches, with optional capabilities.
 
     data.domain      shape, classes and own units of examples
-    data.known       the same data as a KnownDensity, where its law is known; None elsewhere
-    data.finite      as a HeldOut, where examples are finite and a part is kept for testing
-    data.labelled    as a Labelled, where every example has a class
+    data.known       the same data as a KnownDensity if its density is known, else None
+    data.finite      the same data as a HeldOut if it is finite with a test part, else None
+    data.labelled    the same data as a Labelled if every example has a class, else None
 
-Callers ask the data what it can do, never which class it is of.
+Callers use these properties to find out what the data supports; they never test its Python type.
 """
 
 from __future__ import annotations
@@ -26,68 +26,71 @@ class Data(ABC):
     @property
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
-        """Of one example."""
+        """Shape of one example."""
 
     @abstractmethod
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        """Examples (count, ...) in float32."""
+        """Draws examples (count, ...) in float32."""
 
     @property
     def domain(self) -> Domain:
-        """What examples are; data with units or classes of its own says so here."""
+        """Shape, units and classes of examples; override for data with units or classes."""
         return Domain(self.shape)
 
     @property
     def known(self) -> KnownDensity | None:
-        """This data, where its law is known."""
+        """This data if its density is known, else None."""
         return None
 
     @property
     def finite(self) -> HeldOut | None:
-        """This data, where it is finite and a part of it is kept for testing."""
+        """This data if it is finite and has a test part, else None."""
         return None
 
     @property
     def labelled(self) -> Labelled | None:
-        """This data, where every example has a class."""
+        """This data if every example has a class, else None."""
         return None
 
     def original(self, x: Tensor) -> Tensor:
-        """Examples or samples (B, ...) in the data's own units."""
+        """Converts examples or samples (B, ...) to the data's own units."""
         return self.domain.units.original(x)
 
     def into_model(self, x: Tensor) -> Tensor:
-        """Points (B, ...) in the data's own units, as the model sees them: the inverse."""
+        """Converts points (B, ...) from the data's own units to the units of the model."""
         return self.domain.units.into_model(x)
 
     def from_bytes(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Images (B, C, H, W) with values 0 ... 255 as the model sees data."""
+        """Converts images (B, C, H, W) with values 0 ... 255 to the units of the model."""
         return images / 127.5 - 1
 
     def reference(self, count: int, generator: torch.Generator) -> Tensor:
-        """Examples that samples of a model are compared with: at most `count`."""
+        """Returns at most `count` examples, which samples of a model are compared with."""
         return self.sample(count, generator)
 
     def pair(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Two independent samples of equal size: their energy distance is the floor."""
+        """Returns two independent samples of equal size.
+
+        Their energy distance is the floor: the distance that a perfect model would reach.
+        """
         return self.sample(count, generator), self.reference(count, generator)
 
 
 class KnownDensity(Data):
-    """Data whose law is known: exact sampler, exact log-density, support box and entropy."""
+    """Data with a known density: exact sampler, exact log-density, support box and entropy."""
 
     energy: Energy
-    """With known log Z, in float64."""
+    """Energy of the density, with known log Z, in float64."""
 
     box: float
-    """Half the side of the cube around 0 that holds all but a negligible part of the mass."""
+    """Half the side of the cube around 0 that contains all but a negligible part of the mass."""
 
     local_scales: Tensor
-    """Smallest local standard deviation in each dimension, of the shape of one example."""
+    """Smallest local standard deviation per dimension, with the shape of one example."""
 
     plane: Energy | None = None
-    """Density of the first two dimensions given that all others are 0, where that is known; of a
-    normalised energy."""
+    """Normalised energy of the first two dimensions, given that all others are 0; None if not
+    known."""
 
     @property
     def known(self) -> KnownDensity:
@@ -95,16 +98,16 @@ class KnownDensity(Data):
 
     @property
     def narrowest_scale(self) -> float:
-        """Smallest local standard deviation of all."""
+        """Smallest local standard deviation in any dimension."""
         return float(self.local_scales.min())
 
     @property
     @abstractmethod
     def entropy(self) -> float:
-        """Of the law, in nats."""
+        """Entropy of the density, in nats."""
 
     def log_prob(self, x: Tensor) -> Tensor:
-        """log p(x), (B,) in float64."""
+        """Returns log p(x), (B,) in float64."""
         with torch.no_grad():
             return -self.energy(x.double()) - self._log_z
 
@@ -115,23 +118,23 @@ class KnownDensity(Data):
 
 
 class HeldOut(Data):
-    """Finite data of unknown law, of which a part is kept for testing.
+    """Finite data of unknown density, of which a part is kept for testing.
 
-    Samples of a model are compared with test points, and the floor is the distance of training
-    points to test points: what a sampler of the true law would reach on this test part.
+    Samples of a model are compared with test points. The floor is the distance of training points
+    to test points: the distance that a perfect model would reach on this test part.
     """
 
     train: Tensor
-    """(N, ...) in float32, in the coordinates of the model."""
+    """Training points (N, ...) in float32, in the units of the model."""
 
     test: Tensor
-    """(M, ...), never trained on."""
+    """Test points (M, ...), never trained on."""
 
     box: float
-    """Half the side of the cube around 0 that holds all points, with a margin."""
+    """Half the side of the cube around 0 that contains all points, with a margin."""
 
     has_training_part: bool = True
-    """Whether `train` is what a model was trained on."""
+    """Whether a model was trained on `train`."""
 
     @property
     def finite(self) -> HeldOut:
@@ -144,15 +147,15 @@ class HeldOut(Data):
 
     @property
     def log_scale(self) -> float:
-        """log p in the data's own units = log p in the model's coordinates - log_scale."""
+        """log p in the data's own units = log p in the units of the model - log_scale."""
         return self.domain.log_scale
 
     def reference(self, count: int, generator: torch.Generator) -> Tensor:
-        """Test points without repetition, no more than either part holds."""
+        """Draws test points without replacement, at most the size of the smaller part."""
         return _without_repetition(self.test, self._at_most(count), generator)
 
     def pair(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Training points and test points, without repetition, of equal number."""
+        """Draws equally many training points and test points without replacement."""
         train = _without_repetition(self.train, self._at_most(count), generator)
         return train, self.reference(count, generator)
 
@@ -161,19 +164,19 @@ class HeldOut(Data):
 
 
 class Labelled(HeldOut):
-    """Finite data of which every example has a class."""
+    """Finite data in which every example has a class."""
 
     train_labels: Tensor
-    """(N,) int64, in 0 ... K-1."""
+    """Labels (N,) of the training part, int64 in 0 ... K-1."""
 
     test_labels: Tensor
-    """(M,)."""
+    """Labels (M,) of the test part."""
 
     validation: Tensor
-    """(V, ...), neither trained nor tested on: for choosing when to stop; may be empty."""
+    """Examples (V, ...) for choosing when to stop, never used to train or test; may be empty."""
 
     validation_labels: Tensor
-    """(V,)."""
+    """Labels (V,) of the validation part."""
 
     classes: tuple[str, ...]
     """Names of the K classes."""
@@ -188,7 +191,7 @@ class Labelled(HeldOut):
 
     @abstractmethod
     def sample_labelled(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Training examples (count, ...), made as those of `sample`, and their labels (count,)."""
+        """Draws training examples (count, ...) as `sample` does, with their labels (count,)."""
 
 
 def _without_repetition(x: Tensor, count: int, generator: torch.Generator) -> Tensor:

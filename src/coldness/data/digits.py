@@ -1,8 +1,8 @@
-"""Handwritten digits that come with scikit-learn: 1,797 images of 8 x 8, pixel values 0 ... 16.
+"""Handwritten digits included in scikit-learn: 1,797 images of 8 x 8, pixel values 0 ... 16.
 
 References:
     Optical Recognition of Handwritten Digits (Alpaydin, Kaynak, 1998), UCI Machine Learning
-    Repository; the test set alone.
+    Repository; only the test set.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ LEVELS = 17
 
 
 class Digits(ImageData):
-    """8 x 8 digits in ten classes, 174 to 183 of each; own units 0 ... 16.
+    """Handwritten digits, 8 x 8 pixels with values 0 ... 16, in ten classes of 174 to 183 images.
 
     Args:
-        held_out: share of every class kept for testing.
-        split_seed: of the draw of the parts.
-        validation: share of every class of the training part kept for choosing when to stop.
-        augmentation: of training batches, such as CropFlip(1, flip=False).
-        dequantise: add uniform noise of one level.
+        held_out: fraction of every class kept for testing.
+        split_seed: seed of the random split.
+        validation: fraction of every class of the training part kept for choosing when to stop.
+        augmentation: augmentation of training batches, such as CropFlip(1, flip=False); None for
+            none.
+        dequantise: whether to add uniform noise of one level.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class Digits(ImageData):
         augmentation: Augmentation | None = None,
         dequantise: bool = False,
     ) -> None:
-        digits = import_module("sklearn.datasets").load_digits()  # a second to import
+        digits = import_module("sklearn.datasets").load_digits()  # the import takes a second
         pictures = Pictures(
             torch.from_numpy(digits.images).to(torch.uint8)[:, None],
             torch.from_numpy(digits.target).long(),

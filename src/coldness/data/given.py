@@ -1,4 +1,4 @@
-"""Data that is given in Python: an array or tensor of points or of images, or data itself."""
+"""Data given in Python: an array or tensor of points or images, or a `Data` object."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LEAST_TEST_POINTS = 20
 
 
 def as_data(given: Any, options: Mapping[str, Any] | None = None) -> Data:
-    """Data for training.
+    """Returns data for training.
 
     Args:
         given: `Data`; or points (N, D) or (N,); or images (N, H, W), (N, H, W, C) or
-            (N, C, H, W), of bytes or of floats in [0, 1]; as anything that NumPy takes.
-        options: of `Points`, such as held_out and split_seed, for points; of `ImageData` for
-            images.
+            (N, C, H, W), as bytes or floats in [0, 1]; in any type that NumPy accepts.
+        options: arguments of `Points` for points, such as held_out and split_seed, or of
+            `ImageData` for images; None for the defaults.
     """
     if isinstance(given, Data):
         return given
@@ -36,30 +36,32 @@ def as_data(given: Any, options: Mapping[str, Any] | None = None) -> Data:
 
 
 def test_data(given: Any, domain: Domain) -> Data:
-    """Data that a model is judged by, in the units of its domain.
+    """Returns data for testing a model, in the units of its domain.
 
     Args:
-        given: `Data`, or points (N, ...) in the data's own units, of which none was trained on.
-        domain: of the model.
+        given: `Data`, or points (N, ...) in the data's own units that were not used for training.
+        domain: domain of the model.
     """
     if not isinstance(given, Data):
         x = _tensor(given).double()
         x = domain.check(x[:, None] if x.dim() == 1 else x)
         if not bool(x.isfinite().all()):
-            raise ValueError("test points must be finite numbers")
+            raise ValueError("test points must be finite numbers, got NaN or infinite values")
         return TestPoints(domain.units.into_model(x), domain)
     if given.shape != domain.shape:
-        raise ValueError(f"the data has examples {given.shape}, the model takes {domain.shape}")
+        raise ValueError(
+            f"examples of the data have the shape {given.shape}, but the model needs {domain.shape}"
+        )
     if given.domain.units == domain.units:
         return given
     if given.finite is None:
-        raise ValueError("the data has other units than the model was trained on")
+        raise ValueError("the data must have the units that the model was trained on")
     own = torch.cat([given.original(given.finite.train), given.original(given.finite.test)])
     return TestPoints(domain.units.into_model(own), domain)
 
 
 def domain_of(given: Any) -> Domain:
-    """The domain of data, or of an array in plain units."""
+    """Returns the domain of data, or of an array in its own units."""
     if isinstance(given, Data):
         return given.domain
     x = _tensor(given)
@@ -76,15 +78,15 @@ def _tensor(given: Any) -> Tensor:
 
 
 class TestPoints(HeldOut):
-    """Points that a model is judged by, and that nothing was trained on.
+    """Points for testing a model that were not used for training.
 
-    All are scored. Distances to samples need two independent parts, so the points are split in
-    two halves, at random: samples are compared with the second, the floor is the distance of the
-    first, and plain models that the model is compared with are fitted to the first.
+    The log-likelihood is measured on all points. Distances to samples need two independent parts,
+    so the points are split at random into two halves. Samples are compared with the second half.
+    The floor is the distance between the two halves. Baseline models are fitted to the first half.
 
     Args:
-        x: points (N, ...) as the model sees them.
-        domain: of the model.
+        x: points (N, ...) in the units of the model.
+        domain: domain of the model.
     """
 
     has_training_part = False
@@ -92,7 +94,7 @@ class TestPoints(HeldOut):
     def __init__(self, x: Tensor, domain: Domain) -> None:
         if len(x) < LEAST_TEST_POINTS:
             raise ValueError(
-                f"{len(x)} test points are too few to judge by; {LEAST_TEST_POINTS} are the least"
+                f"{len(x)} test points are too few; at least {LEAST_TEST_POINTS} are needed"
             )
         x = x.float()
         order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
@@ -114,5 +116,5 @@ class TestPoints(HeldOut):
         return self._x
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        """Drawn from all points with replacement."""
+        """Draws from all points with replacement."""
         return self._x[torch.randint(len(self._x), (count,), generator=generator)]

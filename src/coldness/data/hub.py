@@ -1,5 +1,6 @@
-"""Images of the Hugging Face hub, by its library `datasets`, an extra that is imported only here.
+"""Images from the Hugging Face hub.
 
+They are read with the library `datasets`, an optional dependency that is imported only here:
 pip install "coldness[hub]"
 """
 
@@ -20,19 +21,20 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "mnist": ("ylecun/mnist",),
     "fashion_mnist": ("zalando-datasets/fashion_mnist",),
 }
-"""Where a short name is on the hub, and its configuration where it has several."""
+"""Short names, with the name of the data set on the hub and its configuration if it has several."""
 
 
 def read_hub(name: str, size: int | None = None) -> tuple[Pictures, Pictures | None]:
-    """The parts `train` and `test` of a data set; None where it has no `test`.
+    """Reads the parts `train` and `test` of a data set; the second is None if it has no `test`.
 
-    The first column of images is read, and the first of class labels where there is one.
+    The first column of images is read, and the first column of class labels if there is one.
 
     Args:
         name: one of KNOWN, or OWNER/NAME.
-        size: cut every image to its central square, averaged to size x size.
+        size: crop every image to its central square and average it to size x size; None to keep
+            the size.
     Raises:
-        BadImages: where the extra is not installed, or the download fails.
+        BadImages: if `datasets` is not installed, or the download fails.
     """
     try:
         datasets = import_module("datasets")
@@ -44,12 +46,12 @@ def read_hub(name: str, size: int | None = None) -> tuple[Pictures, Pictures | N
         ) from error
     try:
         parts = datasets.load_dataset(*KNOWN.get(name, (name,)))
-    # The network and the hub's own library fail in too many ways to name.
+    # The network and the library of the hub raise too many kinds of errors to list.
     except Exception as error:
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise BadImages(f"{name} cannot be downloaded: {line}") from error
     if "train" not in parts:
-        raise BadImages(f"{name} has no part train on the hub, it has {', '.join(parts)}")
+        raise BadImages(f"{name} must have a part train on the hub, got {', '.join(parts)}")
     train, test = (
         _pictures(parts[part], f"{name} {part}", datasets, size) if part in parts else None
         for part in ("train", "test")
@@ -65,7 +67,7 @@ def _pictures(rows: Any, name: str, datasets: Any, size: int | None) -> Pictures
         (key for key, kind in kinds.items() if isinstance(kind, datasets.ClassLabel)), None
     )
     if images is None:
-        raise BadImages(f"{name} has no column of images, it has {', '.join(kinds)}")
+        raise BadImages(f"{name} must have a column of images, got {', '.join(kinds)}")
     x = stacked(((f"{name} {k}", row[images]) for k, row in enumerate(rows)), size)
     if label is None:
         return Pictures(x, torch.zeros(len(x), dtype=torch.int64), (ONE_CLASS,))

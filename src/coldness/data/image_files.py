@@ -1,8 +1,9 @@
-"""Your own images, or known ones by name.
+"""Your own images, or well-known data sets by name.
 
-A path is a folder of images, an .npz file, or a name: cifar10, say. Of a name, NAME_train.npz and
-NAME_test.npz or NAME.npz are looked for in the folder of the environment variable COLDNESS_DATA;
-then it is downloaded from the Hugging Face hub, which needs `pip install "coldness[hub]"`.
+A path is a folder of images, an .npz file, or a name such as cifar10. For a name, NAME_train.npz
+and NAME_test.npz, or NAME.npz, are first looked for in the folder that the environment variable
+COLDNESS_DATA names. If they are not there, the data set is downloaded from the Hugging Face hub,
+which needs `pip install "coldness[hub]"`.
 """
 
 from __future__ import annotations
@@ -23,19 +24,22 @@ FOLDER = "COLDNESS_DATA"
 
 
 class Images(ImageData):
-    """Images of one size from a folder, a file or the hub.
+    """Images of equal size from a folder, a file or the Hugging Face hub.
 
     Args:
-        path: folder with a folder of images for each class, or of images without classes; .npz
-            with `images`, and `labels` where there are classes; a name; or hub:OWNER/NAME.
-        test_path: the same for the test part, where it has a path of its own.
-        held_out: share of every class kept for testing where there is no test part.
-        split_seed: of the draw of the parts.
-        validation: share of every class of the training part kept for choosing when to stop.
-        limit: at most so many training images, of all classes as before.
-        size: cut images to their central square, averaged by area to size x size.
-        augmentation: of training batches.
-        dequantise: add uniform noise of one level in 256.
+        path: folder with one folder of images per class, or with images without classes; .npz
+            file with `images` and, if there are classes, `labels`; name such as cifar10; or
+            hub:OWNER/NAME.
+        test_path: path of the test part, in the same forms; None (null in YAML) if it has none.
+        held_out: fraction of every class kept for testing if there is no test part.
+        split_seed: seed of the random split.
+        validation: fraction of every class of the training part kept for choosing when to stop.
+        limit: largest number of training images, with the same fractions of classes; None (null
+            in YAML) for all.
+        size: crop images to their central square and average them by area to size x size pixels;
+            None (null in YAML) to keep their size.
+        augmentation: augmentation of training batches; None (null in YAML) for none.
+        dequantise: whether to add uniform noise of one of 256 levels.
     """
 
     def __init__(
@@ -52,7 +56,7 @@ class Images(ImageData):
     ) -> None:
         train, test = _read(path, size)
         if train is None:
-            raise BadImages(f"{path} has a test part in {os.environ[FOLDER]} and no training part")
+            raise BadImages(f"{path} has a test part in {os.environ[FOLDER]} but no training part")
         if test_path is not None:
             own, of_test = _read(test_path, size, train.classes)
             test = of_test or own
@@ -71,10 +75,10 @@ class Images(ImageData):
 
 
 def read_images(path: str, size: int | None = None) -> Tensor:
-    """Images uint8 (N, C, H, W) to look at, without labels: the test part where there is one.
+    """Reads images uint8 (N, C, H, W) without labels, from the test part if there is one.
 
     Raises:
-        BadImages: in one line, what is wrong with them.
+        BadImages: if they cannot be read; the message is one line.
     """
     train, test = _read(path, size, labelled=False)
     pictures = test or train
@@ -85,7 +89,7 @@ def read_images(path: str, size: int | None = None) -> Tensor:
 def _read(
     path: str, size: int | None, classes: tuple[str, ...] = (), labelled: bool = True
 ) -> tuple[Pictures | None, Pictures | None]:
-    """The training and the test part, or all in the first where there is one part."""
+    """Reads the training part and the test part; if there is only one part, it comes first."""
     at = Path(path)
     if at.suffix == ".npz":
         if not at.is_file():
@@ -104,9 +108,9 @@ def _read(
         return read_hub(path, size)
     if not files:
         raise BadImages(
-            f"there is no folder {path}{_where(at)}, no {path}.npz nor {path}_train.npz in "
+            f"there is no folder {path}{_where(at)}, no {path}.npz or {path}_train.npz in "
             f"{os.environ.get(FOLDER) or f'${FOLDER}, which is not set'}, and no known name "
-            f"{path}; known are {', '.join(KNOWN)}"
+            f"{path}; known names are {', '.join(KNOWN)}"
         )
     train = test = None
     if "train" in files:
@@ -118,7 +122,7 @@ def _read(
 
 
 def _by_name(name: str) -> dict[str, Path]:
-    """Files of a name in the folder of the environment, by part; of one file, train."""
+    """Finds the files of a name in the folder COLDNESS_DATA, by part; a single file is train."""
     if not os.environ.get(FOLDER):
         return {}
     folder = Path(os.environ[FOLDER])
@@ -129,10 +133,10 @@ def _by_name(name: str) -> dict[str, Path]:
 
 
 def _with_classes(pictures: Pictures, classes: tuple[str, ...]) -> Pictures:
-    """Labels of the test part by the classes of the training part, found by name."""
+    """Renumbers the labels of the test part to match the class names of the training part."""
     for name in pictures.classes:
         if name not in classes:
-            raise BadImages(f"class {name} of the test part is not one of the training part")
+            raise BadImages(f"class {name} of the test part must also be in the training part")
     numbers = torch.tensor([classes.index(name) for name in pictures.classes])
     return Pictures(pictures.images, numbers[pictures.labels], classes)
 

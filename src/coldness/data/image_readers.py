@@ -1,4 +1,7 @@
-"""Images from files: folders and .npz. Nothing in a file is run, and every fault is one line."""
+"""Readers of images from folders and .npz files.
+
+No code in a file is executed, and every error message is one line.
+"""
 
 from __future__ import annotations
 
@@ -19,26 +22,28 @@ from torch.nn.functional import adaptive_avg_pool2d
 from coldness.data.images import ONE_CLASS, BadImages, Pictures
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
-"""Of files in a folder that are images; others are left alone."""
+"""Endings of image files; other files in a folder are ignored."""
 
 GREY = ("1", "L", "LA")
 DEEP = ("I", "F")
-"""Modes of Pillow with one channel, and those with more than 8 bits a pixel."""
+"""Modes of Pillow with one channel, and those with more than 8 bits per pixel."""
 
 AT_ONCE = 4096
-"""Images averaged at a time."""
+"""Number of images averaged at a time."""
 
 Bytes = NDArray[np.uint8]
 
 
 def read_folder(folder: Path, size: int | None = None) -> Pictures:
-    """The images of a folder: a class for each folder in it, or one class where there is none.
+    """Reads the images of a folder: one class per folder in it, or one class if there is none.
 
-    Colour where any image has colour. Transparency is dropped, turned photographs are set upright.
+    The images are in colour if any of them is. Transparency is dropped, and photographs are rotated
+    upright by their EXIF data.
 
     Args:
-        folder: that holds them; folders in a class's folder belong to the class.
-        size: cut every image to its central square, averaged to size x size.
+        folder: folder of images; folders within the folder of a class belong to that class.
+        size: crop every image to its central square and average it to size x size; None to keep
+            the size.
     """
     inside = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     folders = [path for path in inside if path.is_dir()]
@@ -46,11 +51,14 @@ def read_folder(folder: Path, size: int | None = None) -> Pictures:
     if {"train", "test"} <= {path.name for path in folders}:
         raise BadImages(f"{folder} holds train and test: give them as path and as test_path")
     if folders and here:
-        raise BadImages(f"{folder} holds images, {here[0].name} for one, beside folders of classes")
+        raise BadImages(
+            f"{folder} must hold either images or folders of classes, got both: {here[0].name} is "
+            "an image beside folders"
+        )
     found = {path.name: sorted(filter(_is_image, path.rglob("*"))) for path in folders}
     found = found or {ONE_CLASS: here}
     if not any(found.values()):
-        raise BadImages(f"{folder} holds no images; they end in {', '.join(ENDINGS)}")
+        raise BadImages(f"{folder} holds no images; their names must end in {', '.join(ENDINGS)}")
     for name, files in found.items():
         if not files:
             raise BadImages(f"class {name} has no images in {folder / name}")
@@ -63,15 +71,16 @@ def read_folder(folder: Path, size: int | None = None) -> Pictures:
 def read_npz(
     path: Path, size: int | None = None, classes: Sequence[str] = (), labelled: bool = True
 ) -> Pictures:
-    """The images of an .npz file.
+    """Reads the images of an .npz file.
 
     Args:
-        path: holds `images`, uint8 or floats in [0, 1], of shape (N, H, W, C) where the last size
-            is 1 or 3, else (N, C, H, W), or (N, H, W); `labels`, integers (N,), where there are
-            classes; and `classes`, their names, where they have any.
-        size: cut every image to its central square, averaged to size x size.
-        classes: names where the file has none, such as those of the training part.
-        labelled: look at labels and classes.
+        path: file with `images`, uint8 or floats in [0, 1], of shape (N, H, W, C) if the last size
+            is 1 or 3, else (N, C, H, W), or (N, H, W); `labels`, integers (N,), if there are
+            classes; and `classes`, their names, if they have names.
+        size: crop every image to its central square and average it to size x size; None to keep
+            the size.
+        classes: class names to use if the file has none, such as those of the training part.
+        labelled: whether to read labels and classes.
     """
     arrays = _arrays(path, ("images", "labels", "classes") if labelled else ("images",))
     pixels = _as_bytes(_channels_first(arrays["images"], path), path)
@@ -82,13 +91,16 @@ def read_npz(
     if not np.issubdtype(labels.dtype, np.integer):
         raise BadImages(f"labels of {path} must be integers, got {labels.dtype}")
     if labels.shape != (len(images),):
-        raise BadImages(f"{path} holds {len(images)} images but labels of shape {labels.shape}")
+        raise BadImages(
+            f"{path} holds {len(images)} images but labels of shape {labels.shape}: "
+            "there must be one label per image"
+        )
     names = [str(name) for name in arrays["classes"].ravel()] if "classes" in arrays else classes
     most = len(names) or len(images)
     bad = np.flatnonzero((labels < 0) | (labels >= most))
     if len(bad):
         raise BadImages(
-            f"labels of {path} must be in 0 ... {most - 1}, for there are {most} "
+            f"labels of {path} must be in 0 ... {most - 1}, because there are {most} "
             f"{'classes' if names else 'images'}; got {labels[bad[0]]} at index {bad[0]}"
         )
     names = names or [str(k) for k in range(int(labels.max()) + 1)]
@@ -96,13 +108,13 @@ def read_npz(
 
 
 def pictures_of(images: NDArray[Any]) -> Pictures:
-    """Images of an array, as `read_npz` takes them, without classes."""
+    """Converts an array of images, in a form that `read_npz` accepts, without classes."""
     x = torch.from_numpy(_as_bytes(_channels_first(images, "data"), "data"))
     return Pictures(x, torch.zeros(len(x), dtype=torch.int64), (ONE_CLASS,))
 
 
 def stacked(images: Iterable[tuple[str, Image.Image]], size: int | None = None) -> Tensor:
-    """Opened images with their names, as uint8 (N, C, H, W)."""
+    """Stacks opened images, given with their names, into uint8 (N, C, H, W)."""
     arrays: list[Tensor] = []
     first = ""
     for name, image in images:
@@ -110,8 +122,8 @@ def stacked(images: Iterable[tuple[str, Image.Image]], size: int | None = None) 
         first = first or name
         if arrays and array.shape[1:] != arrays[0].shape[1:]:
             raise BadImages(
-                f"images must be of one size: {first} is {_size(arrays[0])}, {name} is "
-                f"{_size(array)}; the option size cuts them all to one"
+                f"images must have the same size: {first} is {_size(arrays[0])}, {name} is "
+                f"{_size(array)}; the option size crops and scales them to one size"
             )
         arrays.append(array)
     channels = max(len(array) for array in arrays)
@@ -119,13 +131,15 @@ def stacked(images: Iterable[tuple[str, Image.Image]], size: int | None = None) 
 
 
 def averaged(images: Tensor, size: int | None, name: str) -> Tensor:
-    """Central squares of uint8 images (N, C, H, W), averaged by area to size x size."""
+    """Averages the central squares of uint8 images (N, C, H, W) by area to size x size."""
     if size is None:
         return images
     height, width = images.shape[2:]
     side = min(height, width)
     if not 1 <= size <= side:
-        raise BadImages(f"size must be in 1 ... {side}, for {name} is {_size(images)}; got {size}")
+        raise BadImages(
+            f"size must be in 1 ... {side}, because {name} is {_size(images)}; got {size}"
+        )
     top, left = (height - side) // 2, (width - side) // 2
     square = images[:, :, top : top + side, left : left + side]
     parts = [adaptive_avg_pool2d(x.float(), size).round().byte() for x in square.split(AT_ONCE)]
@@ -142,15 +156,17 @@ def _open(file: Path) -> Image.Image:
         with Image.open(file) as image:
             image.load()
             return image
-    # Broken files raise all kinds of errors in Pillow's decoders.
+    # Pillow's decoders raise many kinds of errors for broken files.
     except Exception as error:
         raise BadImages(f"{file} cannot be read as an image: {_line(error)}") from error
 
 
 def _pixels(name: str, image: Image.Image) -> Bytes:
-    """(C, H, W)."""
+    """Returns the pixels of an image, (C, H, W)."""
     if image.mode.startswith(DEEP):
-        raise BadImages(f"{name} has more than 8 bits a pixel (mode {image.mode})")
+        raise BadImages(
+            f"{name} must have 8 bits per channel or fewer, got more (Pillow mode {image.mode})"
+        )
     upright = ImageOps.exif_transpose(image)
     if image.mode == "P":
         upright = upright.convert("RGBA")
@@ -159,21 +175,21 @@ def _pixels(name: str, image: Image.Image) -> Bytes:
 
 
 def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-    """Those of the arrays that the file holds, the first of which it must."""
+    """Reads those of the named arrays that the file holds; the first must be there."""
     try:
         with path.open("rb") as file:
             loaded = np.load(file, allow_pickle=False)
             if not isinstance(loaded, NpzFile):
-                raise BadImages(f"{path} is no .npz file but a single array")
+                raise BadImages(f"{path} must be an .npz file, got a single array")
             if names[0] not in loaded.files:
-                raise BadImages(f"{path} must hold an array {names[0]}, got {loaded.files}")
+                raise BadImages(f"{path} must hold an array called {names[0]}, got {loaded.files}")
             return {name: loaded[name] for name in names if name in loaded.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         if isinstance(error, BadImages):
             raise
         line = _line(error)
         if "pickle" in line:
-            line = "it holds Python objects, which are never loaded"
+            line = "it holds Python objects, which are not loaded, for safety"
         raise BadImages(f"{path} cannot be read: {line}") from error
 
 
@@ -198,13 +214,13 @@ def _as_bytes(images: NDArray[Any], path: Path | str) -> Bytes:
         raise BadImages(f"images of {path} must be uint8 or floats in [0, 1], got {images.dtype}")
     bad = np.flatnonzero(~np.isfinite(images).all((1, 2, 3)))
     if len(bad):
-        raise BadImages(f"image {bad[0]} of {path} has a pixel that is not a finite number")
+        raise BadImages(f"image {bad[0]} of {path} has a pixel that is NaN or infinite")
     bad = np.flatnonzero(((images < 0) | (images > 1)).any((1, 2, 3)))
     if len(bad):
         low, high = images[bad[0]].min(), images[bad[0]].max()
         raise BadImages(
             f"images of {path} are floats and must be in [0, 1], "
-            f"image {bad[0]} goes from {low:g} to {high:g}"
+            f"but image {bad[0]} has values from {low:g} to {high:g}"
         )
     return np.ascontiguousarray((255 * images).round().astype(np.uint8))
 
@@ -214,5 +230,5 @@ def _line(error: Exception) -> str:
 
 
 def _size(image: Tensor) -> str:
-    """Height x width."""
+    """Returns height x width as text."""
     return " x ".join(str(n) for n in image.shape[-2:])

@@ -1,13 +1,13 @@
-"""Images: pixels kept as bytes, shown to the model in [-1, 1].
+"""Images: pixels stored as bytes and scaled to [-1, 1] for the model.
 
     x = 2 k / (L - 1) - 1       pixel values k = 0 ... L-1
-    x = 2 (k + u) / L - 1       dequantised: u ~ U(0, 1), anew at every draw
+    x = 2 (k + u) / L - 1       dequantised: u ~ U(0, 1), new at every draw
 
 L is 256 for files. The data's own units are pixel values, k or k + u, and
-log p(k + u) = log p(x) - D log(L / 2): where dequantised, -log2 p / D is bits per dimension.
+log p(k + u) = log p(x) - D log(L / 2). For dequantised images, -log2 p / D is bits per dimension.
 
-Batches are drawn uniformly with replacement and independently of each other, those with labels as
-those without: the generator is the only state. Only what is drawn is turned into floats.
+Batches, with or without labels, are drawn uniformly with replacement and independently of each
+other; the generator is the only state. Only images that are drawn are converted to floats.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from coldness.data.base import Labelled
 from coldness.domain import Domain, Pixels
 
 MARGIN = 1.15
-"""The box of images, which are in [-1, 1]."""
+"""The box of images, whose values are in [-1, 1]."""
 
 FINENESS = 2**16
 """u is a multiple of 1 / FINENESS: then k + u is exact in float32 and never rounds up to k + 1."""
 
 ONE_CLASS = "all"
-"""Name of the class of images without classes."""
+"""Name of the only class of images without classes."""
 
 
 class BadImages(ValueError):
-    """Images that nothing can be learned from, in one line."""
+    """Images that cannot be used; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """Images and their classes, as they are read.
+    """Images and their classes, as read from files.
 
     images: uint8 (N, C, H, W). labels: int64 (N,), in 0 ... K-1. classes: K names.
     """
@@ -58,16 +58,18 @@ class ImageData(Labelled):
     """Images in memory.
 
     Args:
-        pictures: for training, and for testing where `test` is None.
-        test: for testing alone.
-        held_out: share of every class kept for testing where there is no test part.
-        split_seed: of the draw of the parts.
-        validation: share of every class of the training part that is never trained on nor tested:
-            for choosing when to stop.
-        limit: at most so many training images, of all classes as before.
-        augmentation: of training batches; never of test or validation images.
-        dequantise: add uniform noise of one level; in test and validation images it is fixed.
-        levels: L, number of pixel values.
+        pictures: images for training, and for testing if `test` is None.
+        test: images for testing only; None to split them off.
+        held_out: fraction of every class kept for testing if there is no test part.
+        split_seed: seed of the random split.
+        validation: fraction of every class of the training part kept for choosing when to stop,
+            which is never used for training or testing.
+        limit: largest number of training images, with the same fractions of classes; None for all.
+        augmentation: augmentation of training batches, not of test or validation images; None for
+            none.
+        dequantise: whether to add uniform noise of one level; it is fixed for test and validation
+            images.
+        levels: L, the number of pixel values.
     """
 
     def __init__(
@@ -90,7 +92,10 @@ class ImageData(Labelled):
             _check_classes(test, "testing", f" at held_out {held_out:g}")
             _check_classes(train, "training", f" at held_out {held_out:g}")
         elif test.images.shape[1:] != train.images.shape[1:]:
-            raise BadImages(f"test images are {_size(test)} and training images {_size(train)}")
+            raise BadImages(
+                f"test images are {_size(test)} and training images {_size(train)}: "
+                "both must have the same size"
+            )
         kept = train.at(torch.arange(0))
         if validation:
             train, kept = _split(train, _share(validation, "validation"), generator)
@@ -106,11 +111,11 @@ class ImageData(Labelled):
         self.augmentation, self.dequantise = augmentation, dequantise
         self.levels, self._units = levels, Pixels((levels if dequantise else levels - 1) / 2)
         self.box = MARGIN
-        if augmentation is not None:  # refuses now what it cannot do
+        if augmentation is not None:  # fails now, not in training, if it does not fit the images
             augmentation(train.images[:1], torch.Generator())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ImageData:
-        """Itself: nothing in it ever changes."""
+        """Returns the object itself, because it never changes."""
         return self
 
     @property
@@ -119,7 +124,7 @@ class ImageData(Labelled):
 
     @property
     def train(self) -> Tensor:  # type: ignore[override]
-        """All of them as floats, 4 bytes a pixel: batches come from `sample`."""
+        """All training images as floats, 4 bytes per value; use `sample` for batches."""
         return self._fixed(self._train)
 
     @property
@@ -128,7 +133,7 @@ class ImageData(Labelled):
 
     @property
     def validation(self) -> Tensor:  # type: ignore[override]
-        """(V, C, H, W); V = 0 where no share was asked for."""
+        """Validation images (V, C, H, W); V = 0 if the argument validation is 0."""
         return self._fixed(self._validation)
 
     @property
@@ -139,7 +144,7 @@ class ImageData(Labelled):
         return self.shown(images * ((self.levels - 1) / 255), generator)
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        """Drawn from the training part with replacement, augmented and dequantised."""
+        """Draws from the training part with replacement, then augments and dequantises."""
         return self.sample_labelled(count, generator)[0]
 
     def sample_labelled(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -157,13 +162,13 @@ class ImageData(Labelled):
         return train, self.reference(count, generator)
 
     def _drawn_from(self, part: Pictures, count: int, generator: torch.Generator) -> Tensor:
-        """Without repetition, no more than the training and the test part have."""
+        """Draws from a part without replacement, at most the size of the smaller part."""
         count = min(count, len(self._train), len(self._test))
         order = torch.randperm(len(part), generator=generator)[:count]
         return self.shown(part.images[order], generator)
 
     def shown(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Pixel values 0 ... L-1 in the coordinates of the model, dequantised where data is."""
+        """Converts pixel values 0 ... L-1 to the units of the model; dequantises if set."""
         x = images.float()
         if self.dequantise:
             u = torch.randint(FINENESS, x.shape, generator=generator, dtype=torch.float32)
@@ -171,7 +176,7 @@ class ImageData(Labelled):
         return self.into_model(x)
 
     def _fixed(self, part: Pictures) -> Tensor:
-        """All of a part, the same at every call."""
+        """Returns all images of a part, with the same noise at every call."""
         return self.shown(part.images, torch.Generator().manual_seed(0))
 
 
@@ -184,10 +189,11 @@ def _share(share: float, name: str) -> float:
 def _split(
     pictures: Pictures, share: float, generator: torch.Generator, exact: bool = False
 ) -> tuple[Pictures, Pictures]:
-    """The rest and the share, each in the old order.
+    """Returns the rest and a fraction `share` of the images, each in the original order.
 
-    The share is that of every class to the nearest image; where it is to be exact, that of all
-    images, with those that are left over in the classes that lost most of one by rounding down.
+    The fraction holds for every class, rounded to the nearest image. If `exact`, the total number
+    is exact too: counts are rounded down, and the classes with the largest remainders get the
+    images that are left over.
     """
     parts = share * torch.bincount(pictures.labels, minlength=len(pictures.classes)).double()
     counts = parts.round().long()

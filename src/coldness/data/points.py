@@ -2,9 +2,9 @@
 
     y = (x - m) / s,     log p(x) = log p(y) - sum log s
 
-m and s, kept as `mean` and `std`, are those of each dimension of the training part. The model lives
-in y; log-likelihoods are given in the units of x. A share of the points, drawn by a seed, is never
-trained on.
+m and s, stored as `mean` and `std`, are the mean and standard deviation of each dimension of the
+training part. The model works on y; log-likelihoods are given in the units of x. A random fraction
+of the points, chosen by a seed, is never used for training.
 """
 
 from __future__ import annotations
@@ -25,31 +25,33 @@ from coldness.domain import Domain, Standardised
 
 LEAST_POINTS = 20
 LEAST_PART = 4
-"""Points that the training part and the test part must have at least."""
+"""Smallest number of points in a file, and in each of the training part and the test part."""
 
 MARGIN = 1.15
-"""The box is so many times as far out as the outermost point."""
+"""Half the side of the box as a multiple of the largest absolute coordinate."""
 
 ROUNDING = 1e-12
-"""A spread below this share of the values is rounding: the column counts as constant."""
+"""A column counts as constant if its standard deviation is below this fraction of its mean."""
 
 COLLINEAR = 1e-9
-"""The same for the variance along a direction, as a share of the largest: beyond it, a covariance
-cannot be inverted with any digits left."""
+"""Smallest variance along a direction, as a fraction of the largest. Below it, inverting the
+covariance leaves no correct digits."""
 
 
 class BadPoints(ValueError):
-    """A file that no density can be learned from, in one line."""
+    """Points that no density can be learned from; the message is one line."""
 
 
 class Points(HeldOut):
     """Points read from a file, or given as an array (`Points.of`).
 
     Args:
-        path: .npy, .npz (one array, or the one called x), .csv or .txt with or without a header.
-        held_out: share of the points kept for testing.
-        split_seed: of the draw of these points.
-        standardise: to mean 0 and standard deviation 1 in each dimension, by the training part.
+        path: file of points: .npy, .npz (with one array, or one called x), .csv or .txt, with or
+            without a header.
+        held_out: fraction of the points kept for testing, between 0 and 1.
+        split_seed: seed of the random split.
+        standardise: whether to scale each dimension to mean 0 and standard deviation 1 of the
+            training part.
     Shapes: (N, D) in the file, or (N,) for D = 1.
     """
 
@@ -72,7 +74,7 @@ class Points(HeldOut):
         split_seed: int = 0,
         standardise: bool = True,
     ) -> Points:
-        """Points of an array (N, D), or (N,) for D = 1; the arguments are those of the class."""
+        """Makes points from an array (N, D), or (N,) for D = 1; other arguments as in the class."""
         points = cls.__new__(cls)
         points._make(_checked(x, "data"), "data", held_out, split_seed, standardise)
         return points
@@ -93,7 +95,7 @@ class Points(HeldOut):
         if min(tested, len(x) - tested) < LEAST_PART:
             raise BadPoints(
                 f"held_out {held_out:g} splits {len(x)} points into {len(x) - tested} for training "
-                f"and {tested} for testing; each needs {LEAST_PART}"
+                f"and {tested} for testing; each part needs at least {LEAST_PART}"
             )
         test, train = x[order[:tested]], x[order[tested:]]
         mean, std = train.mean(0), train.std(0)
@@ -115,21 +117,21 @@ class Points(HeldOut):
         return Domain(self.shape, self._units)
 
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
-        """Drawn from the training part with replacement."""
+        """Draws from the training part with replacement."""
         return self.train[torch.randint(len(self.train), (count,), generator=generator)]
 
 
 def read_points(path: str) -> NDArray[np.float64]:
-    """Points (N, D) of a file, in float64.
+    """Reads points (N, D) from a file, in float64.
 
     Raises:
-        BadPoints: in one line, what is wrong with it.
+        BadPoints: if the file cannot be used; the message is one line.
     """
     return _checked(_read(Path(path)), path)
 
 
 def _read(path: Path) -> NDArray[Any]:
-    """The array in the file, of any shape and kind; nothing in it is run."""
+    """Reads the array in the file, of any shape and dtype; no code in the file is executed."""
     readers = {".npy": _numpy, ".npz": _numpy, ".csv": _text, ".txt": _text}
     if path.suffix not in readers:
         raise BadPoints(f"{path} must end in .npy, .npz, .csv or .txt")
@@ -143,7 +145,7 @@ def _read(path: Path) -> NDArray[Any]:
             raise
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         if "pickle" in line:
-            line = "it holds Python objects, which are never loaded"
+            line = "it holds Python objects, which are not loaded, for safety"
         raise BadPoints(f"{path} cannot be read: {line}") from error
 
 
@@ -159,7 +161,7 @@ def _numpy(path: Path) -> NDArray[Any]:
 
 
 def _text(path: Path) -> NDArray[Any]:
-    """Numbers between commas, semicolons or white space, after at most one header line."""
+    """Reads numbers separated by commas, semicolons or white space, after an optional header."""
     text = path.read_text(encoding="utf-8-sig")
     lines = [line for line in text.splitlines() if line.split("#")[0].strip()]
     if not lines:
@@ -167,7 +169,7 @@ def _text(path: Path) -> NDArray[Any]:
     between = next((mark for mark in ",;" if mark in lines[0]), None)
     numbers = lines if _is_number_line(lines[0], between) else lines[1:]
     if not numbers:
-        raise BadPoints(f"{path} holds a header and no points")
+        raise BadPoints(f"{path} holds a header but no points")
     return np.loadtxt(numbers, delimiter=between, ndmin=2)
 
 
@@ -180,7 +182,7 @@ def _is_number_line(line: str, between: str | None) -> bool:
 
 
 def _checked(x: NDArray[Any], path: str) -> NDArray[np.float64]:
-    """(N, D) in float64, finite and long enough."""
+    """Returns points (N, D) in float64 after checking that they are finite and not too few."""
     if not (np.issubdtype(x.dtype, np.integer) or np.issubdtype(x.dtype, np.floating)):
         raise BadPoints(f"{path} must hold real numbers, got {x.dtype}")
     if x.ndim == 1:
@@ -188,18 +190,18 @@ def _checked(x: NDArray[Any], path: str) -> NDArray[np.float64]:
     if x.ndim != 2 or not x.shape[1]:
         raise BadPoints(f"{path} must hold points (N, D), got the shape {x.shape}")
     if len(x) < LEAST_POINTS:
-        raise BadPoints(f"{path} holds {len(x)} points; {LEAST_POINTS} are the least")
+        raise BadPoints(f"{path} holds {len(x)} points; at least {LEAST_POINTS} are needed")
     x = x.astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(x).all(1))
     if len(bad):
         raise BadPoints(
-            f"{path} has {len(bad)} rows that are not finite, the first is row {bad[0]}"
+            f"{path} has {len(bad)} rows with NaN or infinite values, the first is row {bad[0]}"
         )
     return x
 
 
 def _check_spread(train: Tensor, mean: Tensor, std: Tensor, path: str) -> None:
-    """Refuses points on a plane of lower dimension, where there is no density."""
+    """Raises BadPoints for points on a plane of lower dimension, which have no density."""
     flat = (std <= ROUNDING * mean.abs()) | ~std.isfinite()
     if bool(flat.any()):
         column = int(flat.nonzero()[0])
@@ -212,5 +214,5 @@ def _check_spread(train: Tensor, mean: Tensor, std: Tensor, path: str) -> None:
         if rank < dimension:
             raise BadPoints(
                 f"the {dimension} columns of {path} lie on a plane of {rank} dimensions: "
-                "drop those that follow from others"
+                "remove columns that are linear combinations of others"
             )

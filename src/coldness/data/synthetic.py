@@ -1,17 +1,18 @@
-"""Synthetic data with exact laws: two in the plane, one in ten dimensions or as many as asked.
+"""Synthetic data with known densities: two in the plane, one in ten or any number of dimensions.
 
     mixture2d    8 Gaussians of sd 0.15 on the unit circle, with unequal weights
     rings2d      radii 1, 2, 3, 4 with radial noise 0.15
     rings10d     radii 1, 2, 3 with planar noise 0.1; sd 0.1 in dimension 3, 0.01 in 4 to 10
     embedded     the same in D >= 3 dimensions
 
-Entropies are integrals in float64: on a grid for the mixture, along the radius for rings.
+Entropies are computed by numerical integration in float64, on a grid for the mixture and along the
+radius for rings.
 
 References:
     On the Anatomy of MCMC-Based Maximum Likelihood Learning of Energy-Based Models
     (Nijkamp et al., 2020), section 4.1 (mixture2d with equal weights, rings2d).
-    Energy-Based Model Training Objective Robust to Inaccurate SGLD Samples, section 4.1: unequal
-    weights, whose values it does not give; ours rise from .02 to .2.
+    Energy-Based Model Training Objective Robust to Inaccurate SGLD Samples, section 4.1 (unequal
+    weights; the paper does not give their values, ours rise from .02 to .2).
     Revisiting Contrastive Divergence for Density Estimation and Sample Generation
     (Abdulsalam, Makin), appendix A.1 (rings10d).
 """
@@ -33,13 +34,13 @@ UNEQUAL = (0.02, 0.04, 0.08, 0.12, 0.16, 0.18, 0.2, 0.2)
 
 
 class Mixture2D(KnownDensity):
-    """Gaussians on a circle.
+    """Mixture of 8 Gaussians on a circle.
 
     Args:
-        weights: 8 numbers > 0 that sum to 1.
-        equal_weights: all 1/8 instead.
-        radius: of the circle.
-        std: of each Gaussian.
+        weights: weights of the Gaussians, 8 numbers > 0 that sum to 1.
+        equal_weights: whether to use weights of 1/8 instead.
+        radius: radius of the circle, > 0.
+        std: standard deviation of each Gaussian, > 0.
     """
 
     energy: GaussianMixture
@@ -81,8 +82,8 @@ class Rings2D(KnownDensity):
     """Rings with radial noise: r = r_k + std * xi, angle uniform.
 
     Args:
-        radii: r_k.
-        std: of the radius.
+        radii: r_k, numbers > 0.
+        std: standard deviation of the radius, > 0.
     """
 
     energy: RadialRings
@@ -115,10 +116,10 @@ class EmbeddedRings(KnownDensity):
     The slice of p at x3 = ... = x_D = 0, normalised, is p(x1, x2): the density of `plane`.
 
     Args:
-        dimensions: D >= 3.
-        radii: of the rings.
-        std: in the plane of the rings and the third dimension.
-        narrow_std: in the remaining D - 3.
+        dimensions: D, >= 3.
+        radii: radii of the rings, > 0.
+        std: standard deviation in the plane of the rings and in the third dimension, > 0.
+        narrow_std: standard deviation in the remaining D - 3 dimensions, > 0.
     """
 
     energy: PlanarRings
@@ -162,9 +163,9 @@ class Rings10D(EmbeddedRings):
     """EmbeddedRings in ten dimensions, as in the paper.
 
     Args:
-        radii: of the rings.
-        std: in the plane of the rings and the third dimension.
-        narrow_std: in the remaining seven.
+        radii: radii of the rings, > 0.
+        std: standard deviation in the plane of the rings and in the third dimension, > 0.
+        narrow_std: standard deviation in the remaining seven dimensions, > 0.
     """
 
     def __init__(
@@ -177,13 +178,13 @@ class Rings10D(EmbeddedRings):
 
 
 def _directions(count: int, generator: torch.Generator) -> Tensor:
-    """Uniform on the unit circle, (count, 2)."""
+    """Draws points uniformly on the unit circle, (count, 2)."""
     angle = 2 * math.pi * torch.rand(count, generator=generator)
     return torch.stack([angle.cos(), angle.sin()], 1)
 
 
 def _planar_entropy(energy: Energy, farthest: float) -> float:
-    """-integral of 2 pi r p(r) log p(r), of a normalised energy that depends on r alone."""
+    """Integrates -2 pi r p(r) log p(r) for a normalised energy that depends on r only."""
     r = torch.linspace(0, farthest, 200_001, dtype=torch.float64)[1:]
     with torch.no_grad():
         log_p = -energy(torch.stack([r, torch.zeros_like(r)], 1))

@@ -1,11 +1,11 @@
-"""Energies with a known integral: what samplers and evaluations are checked against.
+"""Energies with a known normalising constant, for checking samplers and evaluations.
 
     Gaussian          E(x) = (x - m)^T S^-1 (x - m) / 2           log Z at coldness 1 in each
     GaussianMixture   E(x) = -log sum_k w_k N(x; m_k, s^2 I)      log Z = 0
     Rings             E(x) = -log sum_k w_k g(|x|; r_k, s)        log Z = 0
 
 log Z is known at coldness 1, and for the Gaussian at every coldness. All tensors are float64
-buffers; call `.to(dtype)` for others.
+buffers; call `.to(dtype)` for another dtype.
 
 References:
     On the Anatomy of MCMC-Based Maximum Likelihood Learning of Energy-Based Models
@@ -26,12 +26,12 @@ from coldness.energies.base import Energy
 
 
 def checked_weights(weights: Sequence[float] | None, count: int) -> Tensor:
-    """Mixture weights as a tensor: equal where not given, positive, summing to one."""
+    """Returns mixture weights, > 0 with sum 1, as a tensor; None gives equal weights."""
     if weights is None:
         return torch.full((count,), 1 / count, dtype=torch.float64)
     given = torch.tensor(list(weights), dtype=torch.float64)
     if len(given) != count:
-        raise ValueError(f"{len(given)} weights for {count} components")
+        raise ValueError(f"got {len(given)} weights for {count} components: give one per component")
     if not bool((given > 0).all()) or abs(float(given.sum()) - 1) > 1e-9:
         raise ValueError(f"weights must be > 0 and sum to 1, got a sum of {float(given.sum()):g}")
     return given
@@ -43,7 +43,7 @@ class Gaussian(Energy):
     Args:
         mean: m, D numbers.
         covariance: S, D rows of D numbers.
-        coldness: c > 0; exp(-c E) is a Gaussian with covariance S / c.
+        coldness: c, > 0; exp(-c E) is a Gaussian with covariance S / c.
     """
 
     mean: Tensor
@@ -57,7 +57,7 @@ class Gaussian(Energy):
         matrix = torch.tensor([list(row) for row in covariance], dtype=torch.float64)
         factor, failed = torch.linalg.cholesky_ex(matrix)
         if int(failed):
-            raise ValueError("the covariance must be positive definite")
+            raise ValueError("covariance must be positive definite")
         self.register_buffer("factor", factor)
 
     def energy(self, x: Tensor) -> Tensor:
@@ -72,12 +72,12 @@ class Gaussian(Energy):
 
 
 class GaussianMixture(Energy):
-    """Mixture of isotropic Gaussians with one standard deviation.
+    """Mixture of isotropic Gaussians with a common standard deviation.
 
     Args:
-        means: K rows of D numbers.
-        std: s > 0.
-        weights: K numbers > 0 that sum to 1; null for equal ones.
+        means: m_k, K rows of D numbers.
+        std: s, the standard deviation, > 0.
+        weights: w_k, K numbers > 0 that sum to 1; None for equal weights.
     """
 
     means: Tensor
@@ -109,13 +109,13 @@ class RadialRings(Energy):
 
         p(x) = sum_k w_k [N(r; r_k, s^2) + N(-r; r_k, s^2)] / (2 pi r),     r = |x|
 
-    The exact law of that sampler. Not to be confused with `PlanarRings`, whose noise is in the
-    plane and whose density at the centre is finite.
+    This is the exact density of the sampler r = |r_k + s xi|. Not to be confused with
+    `PlanarRings`, whose noise is in the plane and whose density at the centre is finite.
 
     Args:
-        radii: r_k > 0.
-        std: s > 0.
-        weights: as many numbers > 0 that sum to 1; null for equal ones.
+        radii: r_k, numbers > 0.
+        std: s, the standard deviation of the radius, > 0.
+        weights: w_k, one number > 0 per radius, with sum 1; None for equal weights.
     """
 
     radii: Tensor
@@ -144,17 +144,17 @@ class RadialRings(Energy):
 
 
 class PlanarRings(Energy):
-    """Rings in the first two dimensions with planar Gaussian noise; the others Gaussian at 0.
+    """Rings in two dimensions with planar Gaussian noise, and Gaussians in all other dimensions.
 
         p(x1, x2) = sum_k w_k exp(-(l - r_k)^2 / (2 s^2)) i0e(r_k l / s^2) / (2 pi s^2)
 
-    with l = |(x1, x2)|.
+    with l = |(x1, x2)|. The Gaussians have mean 0.
 
     Args:
-        radii: r_k > 0.
-        std: s > 0, the noise in the plane.
+        radii: r_k, numbers > 0.
+        std: s, the standard deviation of the noise in the plane, > 0.
         other_stds: standard deviations of the dimensions after the second.
-        weights: as many numbers > 0 as radii that sum to 1; null for equal ones.
+        weights: w_k, one number > 0 per radius, with sum 1; None for equal weights.
     """
 
     radii: Tensor
@@ -177,7 +177,8 @@ class PlanarRings(Energy):
         self.register_buffer("other_stds", torch.tensor(list(other_stds), dtype=torch.float64))
 
     def energy(self, x: Tensor) -> Tensor:
-        # The square root has no gradient at 0; the smallest positive number keeps it finite there.
+        # The gradient of the square root is infinite at 0. Clamping to the smallest positive
+        # number keeps it finite.
         length = x[:, :2].square().sum(1).clamp_min(torch.finfo(x.dtype).tiny).sqrt()[:, None]
         bessel = torch.special.i0e(self.radii * length / self.std**2).log()
         exponent = self.log_weights - (length - self.radii).square() / (2 * self.std**2) + bessel

@@ -1,12 +1,12 @@
-"""What every energy has: E(x), its coldness c, and the potential U(x) = c E(x).
+"""Base classes of energies: E(x), its coldness c, and the potential U(x) = c E(x).
 
     p(x) = exp(-U(x)) / Z,     U = c E
 
-Calling the module gives the potential U, because everything that samples or weighs works on U.
-`energy(x)` gives E, what the network says. One forward pass gives all `outputs` of a network, and
-E is `read` from them: with a condition, such as a class, that is the energy of x given it. A code
-base that writes its chain as x - a dE(x) + s xi samples with step h = s^2 / 2 from coldness
-c = 2 a / s^2.
+Calling the module returns the potential U, because samplers and importance weights work on U.
+`energy(x)` returns E, the output of the network. One forward pass gives all `outputs` of a network,
+and `read` computes E from them: with a condition, such as a class, it computes the energy of x
+given that condition. A code base that writes its chain as x - a dE(x) + s xi samples with step
+h = s^2 / 2 at coldness c = 2 a / s^2.
 
 References:
     On the Anatomy of MCMC-Based Maximum Likelihood Learning of Energy-Based Models
@@ -25,19 +25,19 @@ from coldness.energies.coordinates import Coordinates
 
 
 class Energy(nn.Module, ABC):
-    """Base class: a subclass says what `energy(x)` is, of shape (B,).
+    """Base class of energies: a subclass defines `energy(x)`, of shape (B,).
 
     Args:
-        coldness: c > 0, the inverse temperature of the model.
+        coldness: c, the inverse temperature of the model, > 0.
     """
 
     coordinates: Coordinates
 
     classes: int = 0
-    """Number of classes that examples may be given; 0 for none."""
+    """Number of classes; 0 for none."""
 
     classifies: bool = False
-    """Whether `outputs` are the logits of these classes."""
+    """Whether `outputs` are class logits."""
 
     def __init__(self, coldness: float = 1.0) -> None:
         super().__init__()
@@ -48,96 +48,96 @@ class Energy(nn.Module, ABC):
 
     @abstractmethod
     def energy(self, x: Tensor) -> Tensor:
-        """E(x), shape (B,)."""
+        """Returns E(x), shape (B,)."""
 
     def energy_at(self, y: Tensor) -> Tensor:
-        """E as a function of the whitened coordinates y; override it together with `energy`."""
+        """Returns E as a function of the whitened coordinates y; override with `energy`."""
         return self.energy(self.coordinates.unwhiten(y))
 
     def build(self, domain: Domain) -> None:
-        """Makes the networks of this energy, and of those it is made of, for such examples."""
+        """Builds the networks of this energy and of its parts for examples of this domain."""
         for part in self.modules():
             if isinstance(part, Energy):
                 part.build_own(domain)
 
     def build_own(self, domain: Domain) -> None:
-        """Makes the networks that this energy holds itself."""
+        """Builds the networks of this energy, but not those of its parts."""
         for net in self.children():
             if not isinstance(net, Energy) and callable(make := getattr(net, "build", None)):
                 make(domain.shape, max(1, self.classes))
 
     @property
     def is_composite(self) -> bool:
-        """Whether it is made of other energies."""
+        """Whether this energy is composed of other energies."""
         return any(isinstance(part, Energy) and part is not self for part in self.modules())
 
     def outputs(self, x: Tensor) -> Tensor:
-        """All that one forward pass gives, (B, ...); E is read from it."""
+        """Returns all outputs (B, ...) of one forward pass; `read` computes E from them."""
         return self.energy(x)
 
     def read(self, outputs: Tensor, condition: Tensor | None = None) -> Tensor:
-        """E(x), or E(x | condition) with one condition per example, from the outputs; (B,)."""
+        """Returns E(x) or, with one condition per example, E(x | condition); shape (B,)."""
         if condition is not None:
-            raise ValueError(f"{type(self).__name__} has no classes to draw samples of")
+            raise ValueError(f"{type(self).__name__} has no classes to condition on")
         return outputs
 
     def outputs_at(self, y: Tensor) -> Tensor:
-        """The outputs as a function of the whitened coordinates y."""
+        """Returns the outputs as a function of the whitened coordinates y."""
         return self.outputs(self.coordinates.unwhiten(y))
 
     def given(self, condition: Tensor) -> Energy:
-        """The energy of x given a condition (B,), such as its class: an object of its own."""
+        """Returns a new energy: that of x given a condition (B,), such as its class."""
         if not (self.classes or self.classifies):
-            raise ValueError(f"{type(self).__name__} has no classes to draw samples of")
+            raise ValueError(f"{type(self).__name__} has no classes to condition on")
         return Given(self, condition)
 
     def bound(self) -> tuple[Energy, tuple[Tensor, ...]]:
-        """The energy that lasts, and the conditions that it is called with.
+        """Returns the unconditional energy and the conditions that it is called with.
 
-        Chains are compiled once for the first, whatever the second are.
+        Chains are compiled once per energy, whatever the conditions are.
         """
         return self, ()
 
     def scores(self, x: Tensor) -> dict[str, Tensor]:
-        """Scores of this energy that are higher for data than elsewhere, beside log p; (B,)."""
+        """Returns scores (B,) for out-of-distribution detection beside log p; higher for data."""
         return {}
 
     @property
     def white(self) -> White:
-        """U as a function of the coordinates: the same object every time, so that what is compiled
-        for it lasts."""
+        """U as a function of the whitened coordinates. It is always the same object, so that code
+        compiled for it can be reused."""
         known: White | None = self.__dict__.get("_white")
         if known is None:
             known = White(self)
-            # Not as a submodule: it holds this energy, and modules must not hold each other.
+            # Not registered as a submodule: it contains this energy, which would be a cycle.
             self.__dict__["_white"] = known
         return known
 
     def forward(self, x: Tensor, *condition: Tensor) -> Tensor:
-        """U(x) = c E(x), or c E(x | condition); shape (B,)."""
+        """Returns U(x) = c E(x), or c E(x | condition); shape (B,)."""
         if condition:
             return self.coldness * self.read(self.outputs(x), *condition)
         return self.coldness * self.energy(x)
 
     @property
     def log_z(self) -> float | None:
-        """log of the integral of exp(-U), where it is known in closed form."""
+        """log of the integral of exp(-U) if it is known in closed form, else None."""
         return None
 
     @property
     def ordinary_gap(self) -> float:
-        """Difference of U between data and negatives that training may well meet, in nats.
+        """Difference of U between data and negatives that is normal in training, in nats.
 
-        0 where nothing but the data's dimension says so.
+        0 if nothing but the dimension of the data is known about it.
         """
         return 0.0
 
 
 class White(nn.Module):
-    """y -> U(m + L y) of an energy.
+    """The potential of an energy as a function of whitened coordinates: y -> U(m + L y).
 
     Args:
-        energy: whose potential it is, in whose coordinates.
+        energy: the energy, which also holds the coordinates m and L.
     """
 
     def __init__(self, energy: Energy) -> None:
@@ -152,11 +152,11 @@ class White(nn.Module):
 
 
 class Given(Energy):
-    """The energy of x given a condition: E(x | z), at the coldness and in the coordinates of E.
+    """The energy of x given a condition, E(x | z), with the coldness and coordinates of E.
 
     Args:
-        of: the energy.
-        condition: z (B,), one for each example it is called with.
+        of: the energy E.
+        condition: z (B,), one per example of the batch.
     """
 
     def __init__(self, of: Energy, condition: Tensor) -> None:
@@ -177,14 +177,14 @@ class Given(Energy):
 
 
 class NetworkEnergy(Energy):
-    """Base class of energies that are read from a network on the whitened coordinates.
+    """Base class of energies given by a network on the whitened coordinates.
 
-    A subclass says what `outputs_at(y)` are and, where these are not energies, how E is read.
+    A subclass defines `outputs_at(y)` and, if the outputs are not energies, `read`.
     """
 
     @abstractmethod
     def outputs_at(self, y: Tensor) -> Tensor:
-        """What the network says of the coordinates y, (B, ...)."""
+        """Returns the outputs (B, ...) of the network at the whitened coordinates y."""
 
     def outputs(self, x: Tensor) -> Tensor:
         return self.outputs_at(self.coordinates.whiten(x))
@@ -198,11 +198,11 @@ class NetworkEnergy(Energy):
 
 @dataclass(frozen=True)
 class DriftNoise:
-    """A paper's pair: x <- x - drift * dE(x) + noise * N(0, I), written as step and coldness.
+    """Converts x <- x - drift * dE(x) + noise * N(0, I), as in papers, to step and coldness.
 
     Args:
-        drift: a > 0, the coefficient of the gradient of E.
-        noise: s > 0, the standard deviation of the noise.
+        drift: a, the coefficient of the gradient of E, > 0.
+        noise: s, the standard deviation of the noise, > 0.
     """
 
     drift: float
@@ -224,5 +224,5 @@ class DriftNoise:
 
     @classmethod
     def of(cls, step_size: float, coldness: float) -> DriftNoise:
-        """The pair that a step h on U of coldness c amounts to: a = c h, s = sqrt(2 h)."""
+        """Returns drift a = c h and noise s = sqrt(2 h) of a step h on U at coldness c."""
         return cls(coldness * step_size, (2 * step_size) ** 0.5)

@@ -4,10 +4,10 @@
     E(x|y) = -f_y(x)                        p(x|y) = exp(-c E(x|y)) / Z_y
     p(y|x) = exp f_y(x) / sum_k exp f_k(x)
 
-c is the coldness, the output scale o of the beta paper: 20,000 for the reference's drift 1 and
-noise 0.01. It belongs to the densities; the classifier itself is read at coldness 1, as in the
-reference code, which leaves c implicit in its chain and has no such factor in its loss. Joint and
-conditional agree only where c = 1.
+c is the coldness, called output scale o in the paper on beta: 20,000 for drift 1 and noise 0.01 of
+the reference code. It applies to the densities only. The class probabilities use coldness 1, as in
+the reference code, where c is implicit in the chain and does not occur in the loss. The joint and
+the conditional density agree only if c = 1.
 
 References:
     Your Classifier is Secretly an Energy Based Model and You Should Treat It Like One
@@ -24,17 +24,17 @@ from coldness.domain import Domain
 from coldness.energies.base import NetworkEnergy
 
 ORDINARY_LOGITS = 30.0
-"""Logits of a good classifier differ by tens, and so do its energies; runs with beta* of 2 and 10
-that went on well had gaps of up to 6."""
+"""Logits of a good classifier differ by tens, and so do its energies. Successful runs with beta* of
+2 and 10 had gaps of up to 6."""
 
 
 class ClassifierEnergy(NetworkEnergy):
-    """Network with one output per class.
+    """Energy of a classifier: a network with one output per class.
 
     Args:
-        net: maps (B, ...) to (B, K); networks with `build` take K from the data.
-        coldness: c > 0, of the density.
-        classes: K; None for those of the data.
+        net: network that maps (B, ...) to (B, K); networks with `build` take K from the data.
+        coldness: c, the coldness of the density, > 0.
+        classes: K, the number of classes; None for that of the data.
     """
 
     classifies = True
@@ -47,29 +47,32 @@ class ClassifierEnergy(NetworkEnergy):
     def build_own(self, domain: Domain) -> None:
         found = len(domain.classes)
         if not found:
-            raise ValueError("ClassifierEnergy needs data with labels")
+            raise ValueError("ClassifierEnergy needs data with labels, but the data has no classes")
         if self.classes not in (0, found):
-            raise ValueError(f"the energy has {self.classes} classes but the data has {found}")
+            raise ValueError(
+                f"the energy has {self.classes} classes, but the data has {found}: "
+                "leave out classes, or set it to the number of the data"
+            )
         self.classes = found
         super().build_own(domain)
 
     def outputs_at(self, y: Tensor) -> Tensor:
-        """Logits f_y(x), (B, K)."""
+        """Returns logits f_y(x), (B, K), from the whitened coordinates."""
         return self.net(y).to(y.dtype)
 
     def logits(self, x: Tensor) -> Tensor:
-        """f_y(x), (B, K)."""
+        """Returns logits f_y(x), (B, K)."""
         return self.outputs(x)
 
     def read(self, outputs: Tensor, condition: Tensor | None = None) -> Tensor:
-        """E(x), or E(x|y) for labels y (B,), or one for all."""
+        """Returns E(x), or E(x|y) for labels y (B,) or for one label for all examples."""
         if condition is None:
             return -torch.logsumexp(outputs, 1)
         labels = condition.to(outputs.device).expand(len(outputs))
         return -outputs.gather(1, labels[:, None]).squeeze(1)
 
     def scores(self, x: Tensor) -> dict[str, Tensor]:
-        """maxp: the largest class probability, max_y p(y|x)."""
+        """Returns maxp, the largest class probability max_y p(y|x)."""
         return {"maxp": self.outputs(x).cpu().double().softmax(1).max(1).values}
 
     @property

@@ -1,7 +1,7 @@
-"""Energies made of energies.
+"""Compositions of energies.
 
     Sum        U = sum_k w_k U_k                      product of experts
-    Mixture    U = -log sum_k w_k exp(-U_k) / Z_k     sum of densities; Z_k = 1 where not known
+    Mixture    U = -log sum_k w_k exp(-U_k) / Z_k     sum of densities; Z_k = 1 if not known
     Tempered   U = t U_0                              p_0 to the power t
 
 References:
@@ -24,7 +24,7 @@ class Sum(Energy):
 
     Args:
         parts: the energies.
-        weights: one number a part; null for ones.
+        weights: one number per part; None for weights of 1.
     """
 
     def __init__(self, parts: Sequence[Energy], weights: Sequence[float] | None = None) -> None:
@@ -32,7 +32,9 @@ class Sum(Energy):
         self.parts = nn.ModuleList(parts)
         self.weights = [1.0] * len(parts) if weights is None else [float(w) for w in weights]
         if len(self.weights) != len(parts):
-            raise ValueError(f"{len(self.weights)} weights for {len(parts)} parts")
+            raise ValueError(
+                f"got {len(self.weights)} weights for {len(parts)} parts: give one per part"
+            )
 
     def energy(self, x: Tensor) -> Tensor:
         potentials = [w * part(x) for w, part in zip(self.weights, self.parts, strict=True)]
@@ -43,9 +45,9 @@ class Mixture(Energy):
     """Mixture of the parts' densities.
 
     Args:
-        parts: the energies. Their log Z is used where every one is known; otherwise none is, and
-            the mixture weights are relative to the unnormalised parts.
-        weights: numbers > 0 that sum to 1; null for equal ones.
+        parts: the energies. If log Z is known for all of them, it is used; otherwise the mixture
+            weights are relative to the unnormalised parts.
+        weights: one number > 0 per part, with sum 1; None for equal weights.
     """
 
     log_weights: Tensor
@@ -70,11 +72,11 @@ class Mixture(Energy):
 
 
 class Tempered(Energy):
-    """The part's density to a power: colder for t > 1, warmer for t < 1.
+    """The density of an energy raised to a power: colder for t > 1, warmer for t < 1.
 
     Args:
         part: the energy.
-        tempering: t > 0.
+        tempering: t, the power, > 0.
     """
 
     def __init__(self, part: Energy, tempering: float) -> None:

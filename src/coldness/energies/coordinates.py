@@ -1,4 +1,4 @@
-"""Coordinates in which the data has unit scale: the preconditioner of every kernel.
+"""Whitened coordinates, in which the data has unit scale: the preconditioner of every kernel.
 
     x = m + L y,     M = L L^T
 
@@ -7,16 +7,18 @@ A kernel that runs plain Langevin dynamics in y runs, in x,
     x' = x - h M dU(x) + sqrt(2h) L xi,
 
 which leaves exp(-U) invariant for every fixed M: the coordinates change how fast a chain
-mixes, never what it converges to. With `diagonal`, L holds the standard deviation of each
-dimension; with `full`, the symmetric square root of the covariance; with `none`, L = I and m = 0.
+mixes, but not what it converges to. With `diagonal`, L holds the standard deviation of each
+dimension; with `full`, L is the symmetric square root of the covariance (ZCA whitening); with
+`none`, L = I and m = 0.
 
-Of all square roots the symmetric one leaves y nearest to x, so that a whitened image is an image
-still (ZCA), which convolutions can look at. Images need it most: pixels have much the same scale,
-but the directions in which CIFAR-10 varies, at 16 x 16, have standard deviations from 7.5 to
-0.008, and a step that the narrowest allows takes a million to cross the widest.
+Among all square roots, the symmetric one keeps y closest to x. A ZCA-whitened image therefore still
+looks like an image, and convolutions work on it. Images need whitening most: all pixels have
+similar scales, but the principal directions of CIFAR-10 at 16 x 16 have standard deviations from
+7.5 to 0.008, and with a step small enough for the narrowest direction, a chain needs a million
+steps to cross the widest.
 
 The coordinates are estimated once from the data, belong to the energy and are saved with its
-weights. Networks see y, noise starts are drawn in y, kernels move in y.
+weights. The input of networks is y, noise starts are drawn in y, and kernels move in y.
 
 References:
     Riemann manifold Langevin and Hamiltonian Monte Carlo methods (Girolami, Calderhead, 2011),
@@ -36,10 +38,12 @@ from torch import Tensor, nn
 Kind = Literal["none", "diagonal", "full"]
 
 SINGULAR = 1e-10
-"""Share of the largest variance: standard deviations of 1 to 1e-5 are what float32 can undo."""
+"""Smallest allowed variance as a fraction of the largest: standard deviations from 1 to 1e-5 can be
+inverted in float32."""
 
 LARGEST_FULL = 4096
-"""Dimensions: of that many the roots of the covariance take a minute on a core."""
+"""Largest number of dimensions of full coordinates: computing the root of a covariance of this size
+takes a minute on one core."""
 
 ROWS_AT_ONCE = 4096
 
@@ -48,9 +52,10 @@ class Coordinates(nn.Module):
     """The affine map x = m + L y.
 
     Args:
-        kind: `none`, `diagonal` (one scale a dimension) or `full` (a matrix).
-        location: m, of the shape of one example.
-        scale: L: of the shape of one example (`diagonal`) or (D, D), of any kind (`full`).
+        kind: `none`, `diagonal` (one scale per dimension) or `full` (a matrix).
+        location: m, with the shape of one example.
+        scale: L, with the shape of one example (`diagonal`), or any invertible (D, D) matrix
+            (`full`).
     Shapes: x, y and directions (B, ...).
     """
 
@@ -63,7 +68,7 @@ class Coordinates(nn.Module):
     ) -> None:
         super().__init__()
         if kind != "none" and (location is None or scale is None):
-            raise ValueError(f"coordinates of kind {kind} need a location and a scale")
+            raise ValueError(f"coordinates of kind {kind} need both a location and a scale")
         self.kind: Kind = kind
         self.register_buffer("location", torch.zeros(()) if location is None else location)
         self.register_buffer("scale", torch.ones(()) if scale is None else scale)
@@ -73,7 +78,7 @@ class Coordinates(nn.Module):
 
     @classmethod
     def estimate(cls, x: Tensor, kind: Kind) -> Coordinates:
-        """Mean and scale of the examples x (N, ...)."""
+        """Estimates location and scale from the examples x (N, ...)."""
         if kind == "none":
             return cls()
         location = x.mean(0)
@@ -81,13 +86,16 @@ class Coordinates(nn.Module):
             scale = x.std(0)
             if not bool((scale > 0).all()):
                 flat = int((scale.flatten() <= 0).nonzero()[0])
-                raise ValueError(f"dimension {flat} of the data is constant: no scale to divide by")
+                raise ValueError(
+                    f"dimension {flat} of the data is constant, so it has no scale: "
+                    "remove it, or use coordinates of kind none"
+                )
             return cls(kind, location, scale)
         centred = (x - location).flatten(1)
         if centred.shape[1] > LARGEST_FULL:
             raise ValueError(
-                f"full coordinates of {centred.shape[1]} dimensions take a matrix of as many rows; "
-                f"up to {LARGEST_FULL} are possible: use diagonal"
+                f"full coordinates are not possible in {centred.shape[1]} dimensions, "
+                f"only up to {LARGEST_FULL}: use diagonal"
             )
         covariance = sum(
             (part.T.double() @ part.double() for part in centred.split(ROWS_AT_ONCE)),
@@ -96,22 +104,22 @@ class Coordinates(nn.Module):
         variances, directions = torch.linalg.eigh(covariance)
         if not float(variances[0]) > SINGULAR * float(variances[-1]):
             raise ValueError(
-                "the data's covariance is singular: more examples, noise on them (images: "
-                "dequantise), or diagonal coordinates"
+                "the covariance of the data is singular: use more examples, add noise to them "
+                "(for images: dequantise), or use diagonal coordinates"
             )
         root = (directions * variances.sqrt()) @ directions.T
         return cls(kind, location, root.to(x.dtype))
 
     @classmethod
     def like(cls, kind: Kind, shape: tuple[int, ...]) -> Coordinates:
-        """Coordinates of that kind and example shape, to load saved values into."""
+        """Returns coordinates of this kind and example shape, to load saved values into."""
         if kind == "none":
             return cls()
         scale = torch.eye(math.prod(shape)) if kind == "full" else torch.ones(shape)
         return cls(kind, torch.zeros(shape), scale)
 
     def whiten(self, x: Tensor) -> Tensor:
-        """y = L^-1 (x - m)."""
+        """Returns y = L^-1 (x - m)."""
         if self.kind == "none":
             return x
         if self.kind == "diagonal":
@@ -119,30 +127,30 @@ class Coordinates(nn.Module):
         return _times(x - self.location, self.inverse.T)
 
     def unwhiten(self, y: Tensor) -> Tensor:
-        """x = m + L y."""
+        """Returns x = m + L y."""
         return y if self.kind == "none" else self.location + self.push(y)
 
     def push(self, v: Tensor) -> Tensor:
-        """L v: a direction in y as a direction in x."""
+        """Returns L v: converts a direction in y to a direction in x."""
         if self.kind == "none":
             return v
         return v * self.scale if self.kind == "diagonal" else _times(v, self.scale.T)
 
     def pull(self, g: Tensor) -> Tensor:
-        """L^T g: a gradient in x as a gradient in y."""
+        """Returns L^T g: converts a gradient in x to a gradient in y."""
         if self.kind == "none":
             return g
         return g * self.scale if self.kind == "diagonal" else _times(g, self.scale)
 
     @property
     def log_det(self) -> float:
-        """log |det L|: the volume in x of a unit of y."""
+        """log |det L|: the log of the volume in x of a unit volume in y."""
         if self.kind == "full":
             return float(torch.linalg.slogdet(self.scale.double()).logabsdet)
         return float(self.scale.double().log().sum())
 
     def _apply(self, fn: Any, recurse: bool = True) -> Coordinates:
-        """To another device or dtype, with an inverse of that precision."""
+        """Moves to another device or dtype, and recomputes the inverse in that precision."""
         super()._apply(fn, recurse)
         self._invert()
         return self
@@ -160,6 +168,6 @@ def _after_loading(coordinates: Coordinates, keys: object) -> None:
 
 
 def _times(v: Tensor, matrix: Tensor) -> Tensor:
-    """Examples (B, ...), as rows, times a matrix (D, D); never in less than their own precision."""
+    """Multiplies examples (B, ...), as rows, by a matrix (D, D), in at least their precision."""
     with torch.autocast(v.device.type, enabled=False):
         return (v.flatten(1) @ matrix).reshape(v.shape)

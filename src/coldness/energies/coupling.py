@@ -1,12 +1,12 @@
-"""An energy is a function of one example: networks that couple a batch, or are random, are refused.
+"""Checks that an energy is a deterministic function of one example.
 
-    U(x_i) must not change when x_j does, j != i, nor when it is computed again
+    U(x_i) must not change when x_j changes, j != i, nor when it is computed again
 
-Batch norm in train mode is the common case. It makes U(x_i) depend on the batch that x_i happens
-to be in, so that exp(-U) is no density; and as chains run in eval mode, on other statistics, the
-loss would weigh another energy than the one that was sampled. The same is true of dropout, whose
-random numbers no checkpoint holds. Layer norm, group norm and instance norm stay within an example
-and pass.
+Batch norm in train mode is the most common violation. It makes U(x_i) depend on the other examples
+of the batch, so that exp(-U) is not a density. Chains run in eval mode, with other statistics, so
+the loss would use a different energy from the one that was sampled. The same is true of dropout,
+whose random numbers are in no checkpoint. Layer norm, group norm and instance norm use one example
+only and pass.
 
 References:
     Your Classifier is Secretly an Energy Based Model and You Should Treat It Like One
@@ -23,29 +23,29 @@ from coldness.energies.base import Energy
 
 EXAMPLES = 4
 OF_SPREAD, OF_SIZE = 1e-3, 1e-5
-"""What rounding may change: shares of the spread of energies and of the largest."""
+"""Tolerance for rounding, as a fraction of the range of the energies and of the largest energy."""
 
 
 def check_uncoupled(energy: Energy, x: Tensor) -> None:
-    """Raises ValueError, with the reason, where U depends on the batch or on chance.
+    """Raises ValueError, with the reason, if U depends on the batch or on random numbers.
 
-    The energy of each of a few examples must be what it is in a batch of its copies, in train mode,
-    where the loss is computed. Where a layer of batch norm is in that mode it is named, whatever
-    the energies say. Modes, buffers and random numbers are as before afterwards.
+    In train mode, in which the loss is computed, the energy of an example in a mixed batch must
+    equal its energy in a batch of copies of itself. A batch norm layer in train mode is refused by
+    name in any case. Modes, buffers and random number generators are restored afterwards.
 
     Args:
-        energy: the model, its networks built.
-        x: at least two examples (B, ...), of which four are used.
+        energy: the model, with networks already built.
+        x: at least two examples (B, ...), of which at most four are used.
     """
     if len(x) < 2:
-        raise ValueError(f"coupling shows on two examples or more, got {len(x)}")
+        raise ValueError(f"the check for coupling needs at least two examples, got {len(x)}")
     x = x[:EXAMPLES]
     modes = {part: part.training for part in energy.modules()}
     buffers = [(value, value.clone()) for value in energy.buffers()]
     devices = [x.device] if x.is_cuda else []
 
     def together(batch: Tensor, seed: int = 0) -> Tensor:
-        """U of a batch: with the same buffers at every call, and the same random numbers."""
+        """Returns U of a batch, with the same buffers at every call and seeded random numbers."""
         for value, before in buffers:
             value.copy_(before)
         torch.manual_seed(seed)
@@ -55,7 +55,7 @@ def check_uncoupled(energy: Energy, x: Tensor) -> None:
         energy.train()
         for name, part in energy.named_modules():
             if isinstance(part, _BatchNorm) and part.training:
-                raise ValueError(_reason(f"its layer {name}, {type(part).__name__},"))
+                raise ValueError(_reason(f"the layer {name}, {type(part).__name__},"))
         with torch.no_grad(), torch.random.fork_rng(devices):
             mixed = together(x)
             again = together(x, seed=1)
@@ -69,21 +69,24 @@ def check_uncoupled(energy: Energy, x: Tensor) -> None:
     by_chance = (mixed - again).abs().max()
     if bool(by_chance > rounding):
         raise ValueError(
-            f"this is no energy: a potential changes by {float(by_chance):.3g} when it is computed "
-            "again, as with dropout; set its probability to 0"
+            f"this is not an energy: U changes by {float(by_chance):.3g} when it is computed "
+            "again, as with dropout; set the dropout probability to 0"
         )
     difference = (mixed - alone).abs().max()
     if bool(difference > rounding):
-        change = f"by {float(difference):.3g} with the others of its batch, so the network"
-        raise ValueError(_reason(f"an example's potential changes {change}"))
+        change = f"by {float(difference):.3g} with the rest of its batch, so the network"
+        raise ValueError(_reason(f"U of an example changes {change}"))
 
 
 def _reason(who: str) -> str:
-    return f"this is no energy: {who} couples the examples of a batch, and exp(-U) is no density"
+    return (
+        f"this is not an energy: {who} couples the examples of a batch, so that exp(-U) is not a "
+        "density; layer norm, group norm and instance norm are possible"
+    )
 
 
 def check_coordinates(energy: Energy, x: Tensor) -> None:
-    """Raises ValueError where `energy` and `energy_at` are not the same function.
+    """Raises ValueError if `energy` and `energy_at` are not the same function.
 
     Chains in full coordinates run on `energy_at`; a class that overrides one of the two must
     override the other.

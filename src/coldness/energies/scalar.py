@@ -2,9 +2,9 @@
 
     U(x) = c F(y) + |y|^2 / (2 s^2),     y = the coordinates of x
 
-F is the network, c the coldness. The second term, the Gaussian reference, is optional: it makes
-exp(-U) integrable for any F that grows more slowly than a square, so for every network of
-piecewise linear layers, and it says what the model believes far from the data.
+F is the network and c the coldness. The second term, the Gaussian reference, is optional. It makes
+exp(-U) integrable for any F that grows more slowly than quadratically, which includes every network
+of piecewise linear layers, and it determines the density far from the data.
 
 References:
     On the Anatomy of MCMC-Based Maximum Likelihood Learning of Energy-Based Models
@@ -20,12 +20,13 @@ from coldness.energies.base import NetworkEnergy
 
 
 class ScalarEnergy(NetworkEnergy):
-    """Network with one output per example.
+    """Energy of a network with one output per example.
 
     Args:
-        net: maps (B, ...) to (B, 1) or (B,).
-        coldness: c > 0.
-        reference_std: s > 0 of the Gaussian reference, in the model's coordinates; null for none.
+        net: network that maps (B, ...) to (B, 1) or (B,).
+        coldness: c, the inverse temperature, > 0.
+        reference_std: s, the standard deviation of the Gaussian reference in the model's
+            coordinates, > 0; None (null in YAML) for no reference.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class ScalarEnergy(NetworkEnergy):
         self.reference_std = reference_std
 
     def outputs_at(self, y: Tensor) -> Tensor:
-        """E itself, (B,)."""
+        """Returns E, (B,)."""
         energy = self.net(y).reshape(len(y)).to(y.dtype)
         if self.reference_std is None:
             return energy

@@ -1,4 +1,4 @@
-"""Objectives: the contrast, and terms added to it."""
+"""Objectives: the contrast, and terms that are added to it."""
 
 from coldness.objectives.base import Batch, Term, names_of
 from coldness.objectives.classification import CrossEntropy

@@ -1,14 +1,14 @@
-"""What a term is: a loss added to the contrast, which may learn on its own.
+"""Base class of terms: losses that are added to the contrast and may have their own networks.
 
-A term gives its loss and its metrics. It may own networks with an optimiser, a schedule and an
-average of their own, and a state that the checkpoint holds; and it names what the trained model
-keeps of it. Around an iteration it is called in this order:
+A term returns its loss and its metrics. It may own networks with their own optimiser, schedule and
+moving average, and a state that checkpoints contain. It also names the parts of it that the trained
+model keeps. Its methods are called in this order:
 
-    prepare(...)        once, before training: make networks and optimiser
-    loss = term(batch)  the loss, a number; its gradient also reaches the term's own parameters
-    metrics()           numbers to log, by names of its own
-    update(...)         after backward: step its own optimiser
-    validate(...)       now and then: metrics on examples that are never trained on
+    prepare(...)        once, before training: create networks and optimiser
+    loss = term(batch)  the loss, a scalar; its gradient also reaches the term's own parameters
+    metrics()           metrics to log, by the term's own names
+    update(...)         after backward: step the term's own optimiser
+    validate(...)       at some iterations: metrics on examples that are never trained on
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ from coldness.objectives.contrast import Weights
 
 @dataclass
 class Batch:
-    """What an iteration has computed when terms are asked: with gradients where there are any.
+    """Results of an iteration that terms can use, with gradients if they have any.
 
-    x_data (N, ...), x_model (M, ...) all sources together, their potentials u_data, u_model, and
-    the energy's outputs of the same forward pass. chains: negatives of each source. weights: of
-    each contrast. labelled: examples (N, ...) drawn apart from x_data and their classes (N,),
-    where a term wants them. generator: of the chains. at_once: examples that may be in memory at
-    a time; None for all.
+    x_data (N, ...) is the data, x_model (M, ...) the negatives of all sources. u_data and u_model
+    are their potentials, and outputs_data and outputs_model the outputs of the energy in the same
+    forward pass. chains: negatives per source. weights: weights per contrast. labelled: examples
+    (N, ...) drawn independently of x_data, and their classes (N,), if a term needs them. generator:
+    random number generator of the chains. at_once: number of examples that fit in memory at a time;
+    None for all.
     """
 
     energy: Energy
@@ -55,56 +56,59 @@ class Batch:
 
 
 class Term(ABC):
-    """Base class of terms; on the scale of the energy E, as the contrast is in the loop."""
+    """Base class of terms. Losses are on the scale of E, like the contrast in the training loop."""
 
     wants_labels: ClassVar[bool] = False
-    """Whether it needs labelled examples."""
+    """Whether the term needs labelled examples."""
 
     validates: ClassVar[bool] = False
-    """Whether it has metrics of a validation part."""
+    """Whether the term has metrics on the validation part."""
 
     @property
     def name(self) -> str:
-        """What its loss is called in metrics.csv: CrossEntropy is cross_entropy."""
+        """Name of the loss in metrics.csv: CrossEntropy becomes cross_entropy."""
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower()
 
     def check(self, energy: Energy, data: Data) -> None:  # noqa: B027 - most fit all
-        """Raises ValueError where the term cannot be used with this energy or data."""
+        """Raises ValueError if the term cannot be used with this energy or data."""
 
     def prepare(  # noqa: B027 - most own nothing
         self, energy: Energy, data: Data, generator: torch.Generator
     ) -> None:
-        """Called once before training; a term with networks makes them here, on the generator."""
+        """Called once before training; a term with networks creates them here.
+
+        Their random initial weights come from the generator.
+        """
 
     @abstractmethod
     def __call__(self, batch: Batch) -> Tensor:
-        """The loss, a number."""
+        """Returns the loss, a scalar."""
 
     def metrics(self) -> dict[str, Tensor | float]:
-        """What is worth logging of the last call, beside the loss."""
+        """Returns metrics of the last call to log beside the loss."""
         return {}
 
     def update(self, t: int, n: int) -> None:  # noqa: B027
-        """Called after backward at iteration t of n: steps optimisers of its own."""
+        """Called after backward at iteration t of n; steps the term's own optimisers."""
 
     def validate(self, energy: Energy, data: Data, at_once: int | None) -> dict[str, float]:
-        """Metrics of the validation part of the data; the energy is in evaluation mode."""
+        """Returns metrics on the validation part of the data; the energy is in eval mode."""
         return {}
 
     def kept(self) -> dict[str, nn.Module | Tensor]:
-        """What the trained model keeps of the term, by name: encoders, latents of classes."""
+        """Returns what the trained model keeps, by name, such as encoders or class latents."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything mutable that a checkpoint must hold."""
+        """Returns all mutable state, for checkpoints."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:  # noqa: B027
-        """Puts back what `state_dict` gave."""
+        """Restores a state that `state_dict` returned."""
 
 
 def names_of(terms: Sequence[Term]) -> list[str]:
-    """A name for each term; a second one of the same class gets a number."""
+    """Returns one name per term; further terms of the same name get a number."""
     names: list[str] = []
     for term in terms:
         before = sum(earlier.name == term.name for earlier in terms[: len(names)])

@@ -1,12 +1,12 @@
-"""Cross-entropy of a classifier that is an energy too: log p(y|x), the other half of JEM's loss.
+"""Cross-entropy of a classifier that is also an energy: log p(y|x), the other half of JEM's loss.
 
-    log p(x, y) = log p(x) + log p(y|x)          the contrast, and this term
-                = log p(x|y) + log p(y)          conditional sources, and no term
+    log p(x, y) = log p(x) + log p(y|x)          the contrast and this term
+                = log p(x|y) + log p(y)          conditional sources without this term
 
     weight * mean_i -log softmax(f(x_i))_{y_i}
 
-on labelled examples drawn apart from those of the contrast. Beside it the contrast has weight 1, as
-in the reference code.
+The labelled examples are drawn independently of those of the contrast. The contrast has weight 1,
+as in the reference code.
 
 References:
     Your Classifier is Secretly an Energy Based Model and You Should Treat It Like One
@@ -27,15 +27,15 @@ from coldness.energies.base import Energy
 from coldness.objectives.base import Batch, Term
 
 EXAMPLES_AT_ONCE = 500
-"""Of the validation part."""
+"""Number of examples of the validation part in memory at a time."""
 
 
 @dataclass(frozen=True)
 class CrossEntropy(Term):
-    """Cross-entropy of labelled examples.
+    """Cross-entropy on labelled examples.
 
     Args:
-        weight: > 0.
+        weight: weight of the cross-entropy in the loss, > 0.
     """
 
     weight: float = 1.0
@@ -48,19 +48,21 @@ class CrossEntropy(Term):
 
     def check(self, energy: Energy, data: Data) -> None:
         if not energy.classifies:
-            raise ValueError("CrossEntropy needs an energy with class logits, ClassifierEnergy")
+            raise ValueError(
+                "CrossEntropy needs an energy with class logits, such as ClassifierEnergy"
+            )
         if data.labelled is None:
             raise ValueError("CrossEntropy needs data with labels")
 
     def __call__(self, batch: Batch) -> Tensor:
         if batch.labelled is None:
-            raise ValueError("CrossEntropy needs labelled examples")
+            raise ValueError("CrossEntropy needs labelled examples, but batch.labelled is None")
         x, labels = batch.labelled
         logits = checkpointed(batch.energy.outputs, batch.at_once, x)
         return self.weight * cross_entropy(logits, labels)
 
     def validate(self, energy: Energy, data: Data, at_once: int | None) -> dict[str, float]:
-        """Accuracy on the validation part; reads it back from the device."""
+        """Returns the accuracy on the validation part; waits for the device."""
         labelled = data.labelled
         if labelled is None or not len(labelled.validation_labels):
             return {}

@@ -1,4 +1,4 @@
-"""The contrast: weighted difference of potentials between data and negatives.
+"""The contrast: the weighted difference of potentials between data and negatives.
 
 With U = -f, relative weights w~(x) = exp(-beta U(x)), chains drawn from p^(1 - beta), N positives
 x+ and M negatives x-:
@@ -13,15 +13,16 @@ x+ and M negatives x-:
     batch_corrected        a_i = g/N               b_j = w_j g             (Eq. 33)
     true_objective         a_i = g_other/N         b_j = w_j g             (Eq. 34)
 
-with GradScale g = mean_i (1 - w+_i) (Eq. 30), and g_other that of the half of the batch that i is
-not in. a and b are detached: the gradient of the loss is exactly that of the equation, and the
-weights can be looked at. Printed Eqs. 30, 33 and 34 miss the 1/N on the positive sum.
+GradScale is g = mean_i (1 - w+_i) (Eq. 30), and g_other is that of the half of the batch that does
+not contain i. a and b are detached, so that the gradient of the loss is exactly that of the
+equation and the weights can be inspected. Eqs. 30, 33 and 34 as printed lack the factor 1/N on the
+positive sum.
 
-Adding a constant to U changes nothing. As beta -> 0 the default becomes M/(M+1) times the standard
+Adding a constant to U changes nothing. As beta -> 0, the default becomes M/(M+1) times the standard
 loss (Eq. 36); at beta = 0 it is the standard loss itself, as in Algorithm 1.
 
-Several sources: with weight l_s and M_s chains in source s, each negative of it counts M l_s /
-(M_s sum l) times in the sums over w~, and the loss is multiplied by sum l. With beta = 0 that is
+Several sources: with weight l_s and M_s chains in source s, each of its negatives is multiplied by
+M l_s / (M_s sum l) in the sums over w~, and the loss is multiplied by sum l. With beta = 0 this is
 sum_s l_s (mean U(x+) - mean U(x-_s)), the hybrid loss (Revisiting Contrastive Divergence, Eq. 6).
 
 References:
@@ -44,7 +45,7 @@ Variant = Literal["default", "no_positive", "batch_corrected", "true_objective"]
 
 
 class Contrasted(NamedTuple):
-    """The loss on potentials U, what is worth logging, and the weights."""
+    """The loss on potentials U, metrics to log, and the weights."""
 
     loss: Tensor
     metrics: dict[str, Tensor]
@@ -52,7 +53,7 @@ class Contrasted(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Detached weights: a (N,) of data, b (M,) of negatives; w (M,) sums to 1; g is GradScale."""
+    """Detached weights: a (N,) of data, b (M,) of negatives, w (M,) with sum 1, and GradScale g."""
 
     a: Tensor
     b: Tensor
@@ -65,11 +66,12 @@ class Contrast:
     """The beta family of objectives.
 
     Args:
-        beta: share of the work given to weights; 0 is standard training, near 1 trusts the chains
-            least. Any real number, or a schedule over training; negative for over-cold samplers.
-        variant: how positives enter: `default`, `no_positive`, `batch_corrected` or
-            `true_objective`. They differ only where beta is not 0.
-        tempering: the chains follow tempering * U; null for 1 - beta.
+        beta: exponent of the importance weights exp(-beta U) of negatives, any real number or a
+            schedule over training: 0 is standard training, values near 1 rely least on the
+            chains, and negative values are for samplers that are too cold.
+        variant: how positives are weighted: `default`, `no_positive`, `batch_corrected` or
+            `true_objective`. The variants differ only if beta is not 0.
+        tempering: t; chains sample exp(-t U); None (null in YAML) for 1 - beta.
     """
 
     beta: float | Schedule = 0.0
@@ -77,7 +79,7 @@ class Contrast:
     tempering: float | Schedule | None = None
 
     def tempering_at(self, beta: float | Schedule, t: int, n: int) -> float:
-        """What chains follow times U at iteration t of n: 1 - beta unless it is set."""
+        """Returns the tempering of the chains at iteration t of n: 1 - beta unless it is set."""
         if self.tempering is not None:
             return value_at(self.tempering, t, n)
         return 1 - value_at(beta, t, n)
@@ -85,7 +87,10 @@ class Contrast:
     def weights(
         self, u_data: Tensor, u_model: Tensor, beta: float, shares: Tensor | None = None
     ) -> Weights:
-        """The weights of the equations above; shares (M,) are the sources' and have mean 1."""
+        """Returns the weights of the equations above.
+
+        `shares` (M,) are the factors of negatives due to the weights of sources; their mean is 1.
+        """
         u_data, u_model = u_data.detach(), u_model.detach()
         n = len(u_data)
         even = u_data.new_full((n,), 1 / n)
@@ -106,7 +111,9 @@ class Contrast:
             g = kept.mean()
             return Weights(even * g, w * g, w, g)
         if n < 2:
-            raise ValueError("true_objective needs at least two data examples a batch")
+            raise ValueError(
+                "the variant true_objective needs at least two data examples per batch"
+            )
         half = n // 2
         first, second = kept[:half].mean(), kept[half:].mean()
         a = torch.cat(
@@ -122,13 +129,13 @@ class Contrast:
         beta: float,
         source_weights: Sequence[float] = (1.0,),
     ) -> Contrasted:
-        """The loss on potentials U, what is worth logging, and the weights, all as tensors.
+        """Returns the loss on potentials U, metrics to log, and the weights, all as tensors.
 
         Args:
             u_data: U of the data, (N,).
-            u_model: U of the negatives, one (M_s,) a source.
-            beta: its value at this iteration.
-            source_weights: l_s.
+            u_model: U of the negatives, one tensor (M_s,) per source.
+            beta: value of beta at this iteration.
+            source_weights: l_s, one number per source.
         """
         together = u_model[0] if len(u_model) == 1 else torch.cat(list(u_model))
         whole = float(sum(source_weights))
@@ -139,7 +146,9 @@ class Contrast:
 
 def _shares(u_model: Sequence[Tensor], source_weights: Sequence[float]) -> Tensor | None:
     if len(u_model) != len(source_weights):
-        raise ValueError(f"{len(u_model)} sources with {len(source_weights)} weights")
+        raise ValueError(
+            f"got {len(u_model)} sources with {len(source_weights)} weights: give one per source"
+        )
     if len(u_model) == 1:
         return None
     chains, whole = sum(len(u) for u in u_model), sum(source_weights)
@@ -152,7 +161,10 @@ def _shares(u_model: Sequence[Tensor], source_weights: Sequence[float]) -> Tenso
 
 
 def _metrics(u_data: Tensor, u_model: Tensor, weights: Weights) -> dict[str, Tensor]:
-    """d as in the Anatomy paper: mean U of the data less mean U of the negatives."""
+    """Returns metrics to log.
+
+    d is that of the Anatomy paper: the mean U of the data minus the mean U of the negatives.
+    """
     std_data, mean_data = torch.std_mean(u_data, correction=0)
     std_model, mean_model = torch.std_mean(u_model, correction=0)
     return {

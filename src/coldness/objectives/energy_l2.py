@@ -1,4 +1,4 @@
-"""Energy regularisation: keeps energies from drifting away together.
+"""Energy regularisation: keeps the energies of data and negatives from drifting off together.
 
     strength * mean(E(x+)^2 + E(x-)^2)
 
@@ -18,10 +18,10 @@ from coldness.objectives.base import Batch, Term
 
 @dataclass(frozen=True)
 class EnergyL2(Term):
-    """Squared energies of data and negatives.
+    """Penalty on the squared energies of data and negatives.
 
     Args:
-        strength: > 0.
+        strength: weight of the penalty in the loss, > 0.
     """
 
     strength: float = 1.0
