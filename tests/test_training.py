@@ -96,7 +96,7 @@ def test_data_weights_and_chains_have_streams_of_their_own() -> None:
 def test_a_preconditioner_needs_a_plain_energy() -> None:
     given = settings("mixture2d", "--preconditioner=diagonal")
     given = replace(given, energy=Tempered(given.energy, 0.5))
-    with pytest.raises(ValueError, match="made of others"):
+    with pytest.raises(ValueError, match="composed of others"):
         build(given)
 
 
