@@ -130,10 +130,10 @@ def test_evaluation_draws_with_the_sampler_where_there_is_one() -> None:
 @pytest.mark.parametrize(
     ("start", "more", "says"),
     [
-        ("DataStart", "adaptation: {target: 0.5}", "adaptation would do nothing"),
-        ("DataStart", "weight: 2.0", "weight would do nothing"),
-        ("DataStart", "beta: 0.5", "beta would do nothing"),
-        ("DataStart", "conditional: true", "conditional would do nothing"),
+        ("DataStart", "adaptation: {target: 0.5}", "adaptation would have no effect"),
+        ("DataStart", "weight: 2.0", "weight would have no effect"),
+        ("DataStart", "beta: 0.5", "beta would have no effect"),
+        ("DataStart", "conditional: true", "conditional would have no effect"),
         ("{class_path: Bank, init_args: {capacity: 9}}", "steps: 3", "a bank as its start"),
     ],
 )

@@ -279,7 +279,7 @@ def test_sources_are_all_conditional_or_none() -> None:
         Source(UniformNoise(), Langevin(0.001), conditional=True),
         Source(UniformNoise(), Langevin(0.001)),
     ]
-    with pytest.raises(ValueError, match="all conditional, or none"):
+    with pytest.raises(ValueError, match="all conditional or all not"):
         settings(sources=both)
 
 

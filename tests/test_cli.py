@@ -385,13 +385,13 @@ def test_folders_that_are_not_ours_are_left_alone(
     (foreign / "config.yaml").write_text("mine: 1\n")
     for flag in ((), ("--overwrite",), ("--resume",)):
         line = refused(capsys, [*words, "--out", str(foreign), *flag])
-        assert "something else" in line
+        assert "files that are not of a run" in line
     assert (foreign / "config.yaml").read_text() == "mine: 1\n"
     (tmp_path / "file").write_text("x")
     assert "is a file" in refused(capsys, [*words, "--out", str(tmp_path / "file")])
     assert "no run to resume" in refused(capsys, [*words, "--out", str(tmp_path / "e"), "--resume"])
     both = [*words, "--out", str(run), "--resume", "--overwrite"]
-    assert "exclude each other" in refused(capsys, both)
+    assert "cannot be combined" in refused(capsys, both)
 
 
 UNFIT = [

@@ -220,7 +220,7 @@ def test_files_are_read_in_the_units_of_the_data(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "shape", "says"),
     [
-        ("few.npy", (LEAST_POINTS - 1, 2), f"{LEAST_POINTS} are the least"),
+        ("few.npy", (LEAST_POINTS - 1, 2), f"at least {LEAST_POINTS} are needed"),
         ("wide.npy", (200, 3), "3 dimensions, the data has 2"),
         ("uniform.npy", (200, 2), "rename"),
         ("svhn_best.npy", (200, 2), "rename"),

@@ -259,11 +259,11 @@ def test_a_recipe_may_name_another_and_set_fields_of_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("base: mixture2d\nbatch_size: 3\n", "must hold `base: RECIPE`"),
+        ("base: mixture2d\nbatch_size: 3\n", "must hold only `base: RECIPE`"),
         ("base: mixture3d\n", "did you mean 'mixture2d'"),
         ("base: mine.yaml\n", "no recipe 'mine.yaml'"),
         ("base: mixture2d\nset: {sources.4.steps: 7}\n", "there is no entry 4"),
-        ("base: [mixture2d]\n", "must hold `base: RECIPE`"),
+        ("base: [mixture2d]\n", "must hold only `base: RECIPE`"),
         ("base: mixture2d\nset: {energy: os.system}\n", "outside coldness"),
     ],
 )

@@ -402,7 +402,7 @@ def test_convergence_betters_no_grade_and_may_be_missing() -> None:
             "not measured: potentials became NaN or infinite during annealed importance sampling "
             "(AIS)",
         ),
-        (GOOD, "not measured: evaluation.ais is null"),
+        (GOOD, "not measured: evaluation.ais is not set"),
         ({"log_z_low": 0.0, "log_z_high": 0.1}, "not measured: there are no test points"),
         (OWN | {"log_z_error": 0.0}, "-4 nats (on a grid)"),
         (OWN | {"log_z_error": 0.1}, "-4 nats (on a grid, too coarse to rely on)"),
@@ -423,7 +423,7 @@ def test_numbers_read_well() -> None:
     assert [number(v) for v in (1e-7, float("inf"), float("nan"))] == [
         "1.00e-07",
         "infinite",
-        "not a number",
+        "NaN",
     ]
 
 

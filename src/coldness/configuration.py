@@ -1,15 +1,15 @@
-"""Parts as plain data: what YAML files hold, checked against signatures and made into objects.
+"""Parts as plain data, as in YAML files: checked against signatures and turned into objects.
 
 A part is written as its class and its arguments,
 
     {class_path: Langevin, init_args: {step_size: 0.001}}
 
-or as its class alone where no argument is needed: `Langevin`. Where only one class is meant, as in
-`sources`, the arguments stand alone. `construct` makes the part, `describe` writes it down again.
+or as its class alone where no argument is needed: `Langevin`. Where only one class is possible, as
+in `sources`, the arguments stand alone. `construct` makes the part; `describe` is the inverse.
 
 Nothing from outside coldness and torch.optim is imported unless that is allowed: every string is
-a bare name, a number, or the full name of a class from there. Files to be read as data, whose names
-may be anything, are known by their keys.
+a bare name, a number, or the full name of a class from there. Names of data files may be anything;
+they are recognised by their keys.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ Part = TypeVar("Part")
 
 BARE = re.compile(r"[\w-]*", re.ASCII)
 FILES = ("path", "test_path", "ood")
-"""Keys of files that are read as data; their values may be anything."""
+"""Keys of files that are read as data; their values may be any string."""
 SURE = 0.8
-"""How alike the names of fields in different parts must be for one to be suggested for another."""
+"""Least similarity of the names of fields in different parts for one to be suggested."""
 
 
 class ConfigurationError(ValueError):
-    """What is wrong with a configuration, in one line."""
+    """A configuration is wrong; the message is one line."""
 
 
 class UnknownField(ConfigurationError):
@@ -61,7 +61,7 @@ class UnknownField(ConfigurationError):
 
     Args:
         path: of the field, with dots.
-        near: path of the field that is probably meant; None where nothing is alike.
+        near: path of the field that is probably meant; None if no field is similar.
     """
 
     def __init__(self, path: str, near: str | None) -> None:
@@ -86,9 +86,9 @@ def construct(
         signature: its class, or a base class of it.
         node: plain data; arguments alone are those of `signature` itself.
         allow_imports: let it name classes from outside coldness and torch.optim.
-        live: arguments that are objects already, in place of what the node says of them.
+        live: arguments that are objects already; they replace those of the node.
     Raises:
-        ConfigurationError: in one line, what is wrong with the node; errors of the constructors
+        ConfigurationError: the node is wrong; the message is one line. Errors of the constructors
             themselves pass through.
     """
     cls, given = _top(signature, node, allow_imports)
@@ -97,13 +97,13 @@ def construct(
 
 
 def complete(signature: type, node: Any, *, allow_imports: bool = False) -> str:
-    """The arguments of a class as YAML, every default filled in; nothing is constructed."""
+    """The arguments of a class as YAML, with all defaults filled in; nothing is constructed."""
     parser, values = _parsed(*_top(signature, node, allow_imports))
     return parser.dump(values, skip_unset=False)
 
 
 def describe(part: Any) -> Any:
-    """The node that gives the part again: class and arguments, read from its attributes.
+    """The node that describes a part: class and arguments, read from its attributes.
 
     Raises:
         ConfigurationError: a part does not keep an argument under the argument's own name.
@@ -141,7 +141,7 @@ def _kept(part: Any, name: str) -> Any:
 
 
 def check_imports(node: Any, key: str = "") -> None:
-    """Refuses every string that could name or hide code from elsewhere.
+    """Raises an error for every string that could name or hide code from elsewhere.
 
     A string is a bare name, a number, several of these with commas between them, or a class of ours
     by its full name. Anything else could be an import path, a file to read on, or a mapping in
@@ -151,7 +151,7 @@ def check_imports(node: Any, key: str = "") -> None:
         harmless = all(BARE.fullmatch(e) or _is_number(e) for e in re.split(", *", value))
         if name not in FILES and not harmless and not TRUSTED.fullmatch(value):
             raise ConfigurationError(
-                f"{value!r} is or may lead to code from outside coldness: "
+                f"{value!r} names, or may lead to, code from outside coldness: "
                 "add --allow-imports if you trust it"
             )
 
@@ -185,9 +185,9 @@ def _top(signature: type, node: Any, allow_imports: bool) -> tuple[type, dict[st
 
 
 class _Check:
-    """Holds a node against signatures: names of fields and classes, and types of values.
+    """Checks a node against signatures: names of fields and classes, and types of values.
 
-    The result has full names of classes; everything else is as it was given.
+    The result has full names of classes; everything else is unchanged.
     """
 
     def __init__(self, signature: type, node: Any, allow_imports: bool) -> None:
@@ -202,7 +202,7 @@ class _Check:
         usual: Iterable[str] = (),
         given_first: bool = False,
     ) -> dict[str, Any]:
-        """The arguments of a class; those in `usual` have a value already."""
+        """The checked arguments of a class; those in `usual` have a value already."""
         if not isinstance(node, dict):
             raise ConfigurationError(f"{at or cls.__name__} must hold fields, got {_short(node)}")
         known, result = arguments(cls, given_first), {}
@@ -222,7 +222,7 @@ class _Check:
         return result
 
     def value(self, argument: Argument, value: Any, at: str) -> Any:
-        """What is given for one argument."""
+        """The checked value of one argument."""
         hint = argument.hint
         element = Argument(element_of(hint))
         if isinstance(value, list) and parts_of(element.hint):
@@ -233,7 +233,7 @@ class _Check:
         plain = plain_class(hint)
         if isinstance(value, dict) and "class_path" not in value and plain is not None:
             return self._tried(hint, plain, self.given(plain, value, at), at)
-        # jsonargparse completes a part by the default in its place, which is of its class or not.
+        # jsonargparse completes a part from the default in its place, maybe of another class.
         usual = argument.usual if isinstance(argument.usual, parts_of(hint)) else None
         if isinstance(value, dict) and "class_path" not in value:
             if usual is None:
@@ -247,7 +247,7 @@ class _Check:
         return {"class_path": class_path(cls), "init_args": given}
 
     def _tried(self, hint: Any, cls: type, given: dict[str, Any], at: str) -> dict[str, Any]:
-        """jsonargparse makes objects of a union's classes to see what fits: says what does not."""
+        """Raises errors of a part where jsonargparse tries a union and would hide them."""
         if len(options_of(hint)) > 1:
             try:
                 construct(cls, given, allow_imports=self.allow_imports)
@@ -258,7 +258,7 @@ class _Check:
     def named(
         self, hint: Any, value: Any, at: str, usual: Iterable[str] = ()
     ) -> tuple[type | None, dict[str, Any]]:
-        """Class and arguments of a part; no class where it is left to jsonargparse."""
+        """Class and arguments of a part; no class if the choice is left to jsonargparse."""
         node = {"class_path": value} if isinstance(value, str) else value
         extra = set(node) - {"class_path", "init_args", "dict_kwargs"}
         if extra:
@@ -276,7 +276,7 @@ class _Check:
                 cls = None
         if cls is None:
             near = nearest(str(name).split(".")[-1], known)
-            if len(options_of(hint)) > len(parts_of(hint)):  # it may be a number, say
+            if len(options_of(hint)) > len(parts_of(hint)):  # it may also be a number, for example
                 raise ConfigurationError(
                     f"{at} must be {type_text(hint)}, got {_short(name)}{near}"
                 )

@@ -1,14 +1,14 @@
-"""A trained model: what training leaves, and all that is needed to sample and score without data.
+"""A trained model: all that is needed to sample and to score without the data.
 
     p(x) = exp(-U(x)) / Z,     U = c E,     x in the data's own units
 
     energy        network, coldness and coordinates
-    domain        shape, classes and own units of examples; stored, never estimated again
+    domain        shape, classes and units of examples; stored, never estimated again
     sampler       start, kernel and steps that samples are drawn with
-    log_z         log Z with its bracket, where it was estimated
+    log_z         log Z with its bracket, if it was estimated
     data_noise    noise that images carried at the end of training
     training      metrics of the training, from which its health is judged
-    kept          what terms left: encoders, latents of classes
+    kept          parts that terms keep: encoders, latents of classes
 
 A model is saved as a folder of two files: model.yaml names all parts, weights.safetensors holds
 their numbers. Loading runs no code from either.
@@ -61,14 +61,14 @@ class Model:
     Args:
         energy: network, coldness and coordinates.
         domain: what examples are.
-        sampler: how samples are drawn; None where there is no way to.
+        sampler: how samples are drawn; None if the model cannot draw samples.
         z: log Z in the model's coordinates; `log_z` gives it in the data's units.
         data_noise: standard deviation of the noise on data at the end of training.
         precision: of the network in chains.
-        at_once: examples that may be in memory at a time; None for all.
+        at_once: examples that may be in memory at a time; None for no limit.
         compile: whether long chains are compiled.
         training: metrics of the training.
-        kept: what terms left.
+        kept: parts that terms keep.
     """
 
     energy: Energy
@@ -82,7 +82,7 @@ class Model:
     training: dict[str, float] = field(default_factory=dict)
     kept: dict[str, nn.Module | Tensor] = field(default_factory=dict)
 
-    # What people ask of it.
+    # Scores and samples.
 
     def potential(self, x: Points) -> Points:
         """U(x), (N,): minus log p(x), up to the constant log Z."""
@@ -117,7 +117,7 @@ class Model:
         return None if self.z is None else self.z.shifted(self.domain.log_scale)
 
     def score(self, x: Points) -> Points:
-        """The gradient of log p(x) by x, of the shape of x."""
+        """The gradient of log p(x) with respect to x, in the shape of x."""
         points = _as_tensor(x).double().detach().requires_grad_()
         inside = self.domain.units.into_model(self._shaped(points))
         own = next(self.energy.parameters(), torch.empty(0, dtype=torch.float64))
@@ -139,9 +139,9 @@ class Model:
         """Samples (n, ...) in the data's own units.
 
         Args:
-            n: how many.
-            steps: length of the chains; None for what the model was trained with. More bring them
-                closer to the model's own density.
+            n: number of samples.
+            steps: length of the chains; None for the length used in training. More steps bring
+                samples closer to the model's own density.
             seed: of the random numbers; None for new ones at every call.
             label: of a model with classes: one class by name or number, one number per sample, or
                 `all` for each class in turn; None for p(x).
@@ -157,10 +157,10 @@ class Model:
         seed: int | None = None,
         label: str | int | Sequence[int] | None = None,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Samples as the model sees them (n, ...), their potentials and their labels."""
+        """Samples (n, ...) in the model's units, their potentials and their labels."""
         source = self._sampler()
         if n < 1 or (steps is not None and steps < 0):
-            raise ValueError(f"a model draws n >= 1 samples in steps >= 0, got {n} and {steps}")
+            raise ValueError(f"n must be >= 1 and steps >= 0, got {n} and {steps}")
         labels = None if label is None else self.labels(label, n)
         steps = source.steps if steps is None else steps
         seed = np.random.SeedSequence().generate_state(1)[0].item() if seed is None else seed
@@ -184,9 +184,9 @@ class Model:
         return x, u, labels
 
     def predict_proba(self, x: Points) -> Points:
-        """p(y|x), (N, K), of an energy that classifies."""
+        """p(y|x), (N, K), of an energy that is a classifier."""
         if not self.energy.classifies:
-            raise ValueError(f"{type(self.energy).__name__} does not classify")
+            raise ValueError(f"{type(self.energy).__name__} is not a classifier")
         points = self._points(x)
         own = next(self.energy.parameters())
         with at_most(self.at_once), frozen(list(self.energy.modules())), torch.no_grad():
@@ -194,7 +194,7 @@ class Model:
         return _like(x, torch.cat(logits).softmax(1))
 
     def estimate_log_z(self, data: Any, seed: int = 0, **how: Any) -> LogZ:
-        """Estimates log Z from examples (N, ...) in the data's own units, and keeps it.
+        """Estimates log Z from examples (N, ...) in the data's own units, and stores it.
 
         Args:
             data: examples for the scales of the start and as starts of reverse chains.
@@ -213,7 +213,7 @@ class Model:
         assert found is not None
         return found
 
-    # Where it is, and what it is made of.
+    # Device and parts.
 
     @property
     def device(self) -> torch.device:
@@ -221,13 +221,13 @@ class Model:
 
     @property
     def step_scale(self) -> float:
-        """What the kernel's step is multiplied by, as at the end of training."""
+        """Factor on the kernel's step, as at the end of training."""
         scale = self._sampler().step_scale
         assert isinstance(scale, (int, float))
         return float(scale)
 
     def to(self, device: str | torch.device) -> Model:
-        """Moves the model to a device; gives it back."""
+        """Moves the model to a device and returns it."""
         self.energy.to(device)
         for value in self.kept.values():
             if isinstance(value, nn.Module):
@@ -257,7 +257,7 @@ class Model:
         """Writes the model as a folder.
 
         Raises:
-            FileExistsError: something is there already, and is not a model to overwrite.
+            FileExistsError: the path exists, and is not a model to overwrite.
         """
         folder = Path(path)
         if folder.exists() and not folder.is_dir():
@@ -284,7 +284,7 @@ class Model:
             api.upload_folder(repo_id=name, folder_path=str(saved))
 
     def _card(self) -> dict[str, Any]:
-        """What model.yaml holds."""
+        """The contents of model.yaml."""
         modules = {name: m for name, m in self.kept.items() if isinstance(m, nn.Module)}
         sampler = None if self.sampler is None else describe(self.sampler)["init_args"]
         z = None if self.z is None else {name: getattr(self.z, name) for name in LOG_Z}
@@ -306,7 +306,7 @@ class Model:
         }
 
     def _tensors(self) -> dict[str, Tensor]:
-        """What weights.safetensors holds."""
+        """The contents of weights.safetensors."""
         found = {f"energy.{name}": value for name, value in self.energy.state_dict().items()}
         if self.sampler is not None:
             states = self.sampler.state_dict()
@@ -326,7 +326,7 @@ class Model:
         return self.sampler
 
     def _points(self, x: Any) -> Tensor:
-        """Points as the model sees them, checked."""
+        """Points in the model's units, checked."""
         return self.domain.units.into_model(self._shaped(_as_tensor(x).double()))
 
     def _shaped(self, x: Tensor) -> Tensor:
@@ -339,7 +339,7 @@ LOG_Z = (*ENDS, "ess_forward", "ess_reverse")
 def load(source: str | Path, *, allow_imports: bool = False) -> Model:
     """A model from a run folder, a folder that `Model.save` wrote, or the Hugging Face hub.
 
-    Neither the data nor the recipe that it was trained with is needed. Nothing in the files is run.
+    Neither the data nor the recipe of its training is needed. Nothing in the files is executed.
 
     Args:
         source: a folder, or hub:OWNER/NAME.
@@ -364,7 +364,7 @@ def _read(folder: Path, allow_imports: bool) -> Model:
         energy = construct(Energy, card["energy"], allow_imports=allow_imports)  # type: ignore[type-abstract]
         units = construct(Units, card["units"], allow_imports=allow_imports)  # type: ignore[type-abstract]
         domain = Domain(tuple(card["shape"]), units, tuple(map(str, card["classes"])))
-        with torch.random.fork_rng(devices=[]):  # weights are drawn, and replaced by those saved
+        with torch.random.fork_rng(devices=[]):  # weights are drawn, then replaced by those saved
             energy.build(domain)
         energy.coordinates = Coordinates.like(card["coordinates"], domain.shape)
         energy.load_state_dict(_below(tensors, "energy."))
@@ -391,7 +391,7 @@ def _read(folder: Path, allow_imports: bool) -> Model:
         raise BadFile(f"{folder / CARD}: {error}") from error
     except (KeyError, RuntimeError, TypeError, ValueError, AttributeError) as error:
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise BadFile(f"{folder} holds no whole model: {line}") from error
+        raise BadFile(f"{folder} holds an incomplete model: {line}") from error
 
 
 def _log_z(saved: Mapping[str, Any]) -> LogZ:
@@ -403,7 +403,7 @@ def _read_card(path: Path) -> dict[str, Any]:
     try:
         card = yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise BadFile(f"{path} is truncated or no YAML file") from error
+        raise BadFile(f"{path} is truncated or not a YAML file") from error
     if not isinstance(card, dict):
         raise BadFile(f"{path} holds no model")
     return card
@@ -420,12 +420,12 @@ def _what_is_missing(folder: Path) -> str:
     if (folder / "model.safetensors").is_file():
         return f"{folder} holds a run of coldness 0.6 or earlier: train it again"
     if (folder / "config.yaml").is_file():
-        return f"{folder} is not trained to its end: resume it with --resume"
+        return f"training in {folder} is not finished: continue it with --resume"
     return f"{folder} holds no model of coldness"
 
 
 def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Tensors whose names begin so, without that beginning."""
+    """Tensors whose names start with the prefix, with the prefix removed."""
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
 

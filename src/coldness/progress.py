@@ -1,4 +1,4 @@
-"""What is shown while work goes on: a bar with the remaining time, or the stage under way.
+"""Progress displays: a bar with the remaining time, or the name of the current stage.
 
 Everything goes to stderr, and only where that is a terminal.
 """
@@ -22,14 +22,14 @@ from rich.progress import (
 )
 
 console = Console(stderr=True, highlight=False, soft_wrap=True)
-"""For all that people read while they wait; results go to stdout."""
+"""Console for progress and messages; results go to stdout."""
 
 OnBlock = Callable[[int, Mapping[str, float]], None]
 Stage = Callable[[str], None]
 
 
 class TrainingBar:
-    """Progress of a training run: rate, remaining time, and the metrics that matter."""
+    """Progress of a training run: rate, remaining time, and the main metrics."""
 
     def __init__(self, progress: Progress, iterations: int, done: int) -> None:
         self._progress = progress

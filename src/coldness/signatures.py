@@ -1,7 +1,7 @@
-"""What a class takes: its arguments with their types, and the classes that a type can stand for.
+"""Signatures of classes: arguments with their types, and the classes that a type allows.
 
 Recipes, command-line options, saved models and `--help` all read the same signatures here. The
-packages whose classes go by short names are given as strings and imported when they are needed.
+packages whose classes have short names are given as strings and imported when they are needed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PACKAGES = (
     "coldness.schedules",
     "torch.optim",
 )
-"""Whose classes go by their names alone."""
+"""Packages whose classes can be given by their short names."""
 
 TRUSTED = re.compile(r"(coldness|torch\.optim)(\.\w+)+", re.ASCII)
 """Import paths that need no permission."""
@@ -59,7 +59,7 @@ class Argument:
 
     @property
     def usual(self) -> Any:
-        """The default, made where the class has a factory for it."""
+        """The default, from its factory if the class has one."""
         return self.default if self.factory is None else self.factory()
 
 
@@ -90,7 +90,7 @@ def arguments(cls: type, given_first: bool = False) -> dict[str, Argument]:
 
 
 def descriptions(cls: type) -> dict[str, str]:
-    """What the docstrings of a class and its bases say of its arguments."""
+    """Descriptions of the arguments, from the docstrings of a class and its bases."""
     found: dict[str, str] = {}
     for owner in reversed(cls.__mro__):
         text = docstring_parser.parse(owner.__doc__ or "")
@@ -104,7 +104,7 @@ def summary(cls: type) -> str:
 
 
 def takes_more(cls: type) -> bool:
-    """Whether the class takes `**kwargs`, so that unknown names may be right."""
+    """Whether the class takes `**kwargs`, so that unknown names may be valid."""
     parameters = inspect.signature(cls).parameters.values()
     return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
@@ -117,7 +117,7 @@ def options_of(hint: Any) -> tuple[Any, ...]:
 
 
 def element_of(hint: Any) -> Any:
-    """The type of a list's entries; Any where the type is no list."""
+    """The type of a list's entries; Any if the type is not a list."""
     for option in options_of(hint):
         if typing.get_origin(option) in LISTS and typing.get_args(option):
             return typing.get_args(option)[0]
@@ -144,7 +144,7 @@ def is_factory(hint: Any) -> bool:
 
 
 def plain_class(hint: Any) -> type | None:
-    """The class that arguments alone, without a name, are meant for: a dataclass of its own."""
+    """The class of arguments that are given without a class name: a single dataclass."""
     whole = [cls for cls in parts_of(hint) if dataclasses.is_dataclass(cls)]
     return next((cls for cls in whole if not inspect.isabstract(cls)), None)
 
@@ -182,14 +182,14 @@ def class_path(cls: type) -> str:
 
 
 def find_class(name: str) -> type | None:
-    """The class of a short name or an import path; None where there is none."""
+    """The class of a short name or an import path; None if there is none."""
     places = (f"{package}.{name}" for package in PACKAGES)
     found = next(filter(None, map(imported, places)), None) if "." not in name else imported(name)
     return found if inspect.isclass(found) else None
 
 
 def imported(path: str) -> Any:
-    """What an import path names; None where there is nothing."""
+    """The object at an import path; None if there is none."""
     module, _, name = path.rpartition(".")
     try:
         return getattr(import_module(module), name, None) if module else None
@@ -217,14 +217,14 @@ def type_text(hint: Any) -> str:
 
 
 def closest(word: str, names: Iterable[str], likeness: float = 0.5) -> str | None:
-    """The name most like the word, whatever the case of letters; None where none is alike."""
+    """The name most similar to the word, ignoring case; None if none is similar."""
     known = {name.casefold(): name for name in names}
     near = difflib.get_close_matches(word.casefold(), list(known), n=1, cutoff=likeness)
     return known[near[0]] if near and known[near[0]] != word else None
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
-    """The end of a message that refuses the word: which of the names is probably meant."""
+    """The end of an error message about an unknown word: the name that is probably meant."""
     near = closest(word, names)
     return "" if near is None else f"; did you mean {near!r}?"
 

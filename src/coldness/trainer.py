@@ -1,10 +1,10 @@
-"""Training, as one verb: from a recipe to a model, in a folder where asked.
+"""Training with one function: from a recipe to a model, optionally in a folder.
 
     model = train("mixture2d", seed=0)
     model = train("points", data=array, out="runs/mine")
 
-`carry_out` does the work for commands, studies and estimators too, which add what they show and
-write beside.
+`carry_out` also does the work for commands, studies and estimators, which add their own display and
+files.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def train(
     progress: bool | None = None,
     allow_imports: bool = False,
 ) -> Model:
-    """Trains a model and gives it back, with averaged weights and its log Z.
+    """Trains a model and returns it, with averaged weights and its log Z.
 
     Args:
         recipe: a packaged name (see `coldness recipes`), a YAML file, or a Recipe.
@@ -61,14 +61,14 @@ def train(
         out: folder for configuration, logs, checkpoints and model; None to write nothing.
         resume: continue the run in `out`, as if it had not been interrupted.
         overwrite: replace the run in `out`.
-        progress: show a progress bar; None for where there is a terminal.
+        progress: show a progress bar; None to show it in a terminal only.
         allow_imports: let the recipe name classes from outside coldness.
     Raises:
-        Diverged: the run was given up; its `model` is the last good one.
-        Interrupted: Ctrl-C; its `model` is that of the last iteration, and a run with a folder is
-            saved.
-        RecipeError: settings that are wrong or cannot run; nothing was written.
-        FolderError: a folder that must not be written to.
+        Diverged: the guard stopped the run; `model` of the error is the last good one.
+        Interrupted: Ctrl-C; `model` of the error is that of the last iteration, and a run with a
+            folder is saved.
+        RecipeError: the settings are wrong or cannot run; nothing was written.
+        FolderError: the folder must not be written to.
     """
     changes = {**(overrides or {}), **({} if seed is None else {"seed": seed})}
     read = Recipe.read(recipe, changes, allow_imports=allow_imports)
@@ -89,14 +89,14 @@ def train(
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a training.
+    """The result of a training.
 
     Args:
         model: the trained model, or the last good one of a run that diverged.
         settings: the live parts of the run; sources hold their banks.
-        seconds: of training.
-        iterations: that were made.
-        diverged: why the run was given up; None where it was not.
+        seconds: duration of training.
+        iterations: number of iterations that were made.
+        diverged: why the guard stopped the run; None if it did not.
     """
 
     model: Model
@@ -118,7 +118,7 @@ def carry_out(
     bar: Callable[[int, int], AbstractContextManager[OnBlock]] = silent_bar,
     stage: Callable[[str], AbstractContextManager[Stage]] = silent_stages,
 ) -> Outcome:
-    """Trains a recipe, in a folder where one is given.
+    """Trains a recipe, in a folder if one is given.
 
     Args:
         recipe: the configuration.
@@ -126,15 +126,15 @@ def carry_out(
         out: folder of the run.
         resume: continue the run there.
         overwrite: replace it.
-        command: that makes the same run, for its config.yaml.
-        on_ready: called with the settings when they are known to run, before anything is written.
+        command: command line that makes the same run, for its config.yaml.
+        on_ready: called with the settings once they are known to run, before anything is written.
         bar: shows the iterations.
         stage: shows the stages after them.
     Raises:
-        as `train`, but for Diverged, which is part of the outcome.
+        the errors of `train`, except Diverged, which is part of the outcome.
     """
     if resume and overwrite:
-        raise FolderError("resume and overwrite exclude each other")
+        raise FolderError("resume and overwrite cannot be combined")
     folder = None if out is None else RunFolder(out)
     if folder is not None:
         folder.check_for(resume, overwrite)
@@ -157,11 +157,11 @@ def carry_out(
 
 
 def _ready(settings: Settings) -> Training:
-    """The live run, once one iteration of it has been tried and undone."""
+    """The live run, after one iteration of it has been tried and undone."""
     try:
         training = build(settings)
         training.check()
-    except Exception as error:  # whatever a part raises, it is the settings that do not fit
+    except Exception as error:  # whatever a part raises, the settings are at fault
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise RecipeError(f"these settings do not run: {line}") from error
     return training
@@ -197,7 +197,7 @@ def _fit(
 def _metrics(
     folder: RunFolder | None, history: History | None, training: Training
 ) -> dict[str, float]:
-    """Of the training."""
+    """Metrics of the training."""
     found: dict[str, float] = {}
     if folder is not None:
         found = training_metrics(folder.path)
@@ -209,7 +209,7 @@ def _metrics(
 
 
 def _options(recipe: Recipe) -> dict[str, Any]:
-    """Arguments that the recipe gives its own data and that hold for an array too."""
+    """Arguments of the recipe's own data that also apply to an array."""
     node = recipe["data"]
     given = node.get("init_args") or {} if isinstance(node, dict) else {}
     return {k: given[k] for k in ("held_out", "split_seed", "standardise") if k in given}
@@ -228,7 +228,7 @@ def _check_same(folder: RunFolder, recipe: Recipe) -> None:
 
 
 def _without_nulls(part: Any) -> Any:
-    """Settings that are null are left out of the files of earlier versions."""
+    """The settings without those that are None, which files of earlier versions may lack."""
     if isinstance(part, dict):
         return {k: _without_nulls(v) for k, v in part.items() if v is not None}
     return [_without_nulls(v) for v in part] if isinstance(part, list) else part

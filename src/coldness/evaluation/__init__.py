@@ -1,4 +1,4 @@
-"""Evaluation: how right a density is, how likely data is, and how right samples are."""
+"""Evaluation: errors of densities, log-likelihoods of data, and quality of samples."""
 
 from coldness.evaluation.density import compare_on_grid, log_density_on_grid
 from coldness.evaluation.evaluate import evaluate

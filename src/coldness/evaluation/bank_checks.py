@@ -1,6 +1,6 @@
-"""The banks of a trained run beside its data: metrics of diagnostics/bank.py for every source.
+"""Replay buffers (banks) of a run compared with its data, by the metrics of diagnostics/bank.py.
 
-Banks are not part of the model, so that they come from the run in memory or from its checkpoint.
+Banks are not part of the model, so they come from the run in memory or from its checkpoint.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from coldness.model import Model
 from coldness.seeds import generators
 
 Banks = Mapping[int, tuple[Start, Mapping[str, Tensor]]]
-"""Starts that chains return to, and what they held, by the number of their source."""
+"""Starts with a bank and the state of each, by the index of their source."""
 
 
 def banks_of(sources: Sequence[Source], states: Sequence[Mapping[str, Any]]) -> Banks:
@@ -36,11 +36,11 @@ def banks_of(sources: Sequence[Source], states: Sequence[Mapping[str, Any]]) -> 
 
 
 def bank_metrics(model: Model, data: Data, banks: Banks, seed: int) -> dict[str, float]:
-    """Of the trained model; none where no source has a bank.
+    """Metrics of the banks under the trained model; empty where no source has a bank.
 
     Args:
         model: the model.
-        data: that it was trained on.
+        data: the data that it was trained on.
         banks: of the run.
         seed: of the evaluation.
     """
@@ -62,7 +62,7 @@ def bank_metrics(model: Model, data: Data, banks: Banks, seed: int) -> dict[str,
 def _examples(
     model: Model, data: Data, of_data: torch.Generator, of_noise: torch.Generator
 ) -> Tensor:
-    """Training examples without repetition, which would be no distance apart; as many as can be."""
+    """Distinct training examples, because repeated ones have distance 0; as many as there are."""
     if data.finite is not None:
         train = data.finite.train
         x = train[torch.randperm(len(train), generator=of_data)[: 2 * COMPARED]]
@@ -72,7 +72,7 @@ def _examples(
 
 
 def bank_samples(banks: Banks, count: int, generator: torch.Generator) -> Tensor | None:
-    """Slots of the first bank, at most so many and without repetition; None where there is none."""
+    """At most `count` distinct slots of the first bank; None where there is no bank."""
     for start, saved in banks.values():
         slots = start.slots(saved)
         if slots is not None:

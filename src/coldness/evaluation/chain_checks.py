@@ -1,15 +1,15 @@
-"""Whether chains of a trained model arrive, and whether they stay.
+"""Whether chains of a trained model reach the data, and whether they stay there.
 
-    short    from noise, as many steps as asked
-    long     the same chains, carried on at the last step of their schedule
-    data     from data, a tenth as many steps
-    mala     the short chains, carried on with moves refused by the Metropolis test and the step
-             adapted to a target acceptance, as many steps as those from data
+    short    from noise, with the given number of steps
+    long     the same chains, continued at the last step size of their schedule
+    data     from data, with a tenth as many steps
+    mala     the short chains, continued with a Metropolis test and a step size adapted to a target
+             acceptance, with as many steps as those from data
 
-Potentials and energy distance are kept on the way, at steps that double. Acceptance of the
-training's own step is measured by making its moves with the test: near 1, the kernel's bias is
-small; near 0, its samples are not the model's. Whether chains mix is measured on some of them,
-carried on for as many steps again and looked at fifty times (diagnostics/mixing.py).
+Potentials and energy distance are recorded along the way, at step numbers that double. Acceptance
+of the training's own step is measured by applying the Metropolis test to its moves: near 1, the
+kernel's bias is small; near 0, its samples are not those of the model. Mixing is measured on some
+chains, continued for as many steps again and recorded fifty times (diagnostics/mixing.py).
 
 References:
     Revisiting Contrastive Divergence for Density Estimation and Sample Generation
@@ -41,7 +41,7 @@ TARGET = 0.67
 ADAPTATION_STEPS = 500
 TEST_STEPS = 40
 TEST_IMAGES = 64
-"""Steps, and chains of images, that acceptance is the mean of: 2560 moves of a costly network."""
+"""Steps, and chains of images, that acceptance is averaged over: 2560 costly moves."""
 
 FIRST_STRETCH = 20
 QUANTILES = (0.1, 0.5, 0.9)
@@ -49,16 +49,16 @@ QUANTILES = (0.1, 0.5, 0.9)
 MIXING_CHAINS = 64
 MIXING_DRAWS = 50
 MIXING_COORDINATES = 30
-"""Chains, draws of each and coordinates, at most, that R-hat and the effective sample size are
-taken of, at a sixtieth of the cost of 4000 long chains. Independent draws have R-hat below 1.01."""
+"""Most chains, draws of each and coordinates that R-hat and the effective sample size are computed
+from, at a sixtieth of the cost of 4000 long chains. Independent draws have R-hat below 1.01."""
 
 
 @dataclass
 class Trail:
-    """Chains on their way: after `steps`, quantiles of U (K, 3) and energy distance to data (K,).
+    """Record of chains: after `steps`, quantiles of U (K, 3) and energy distance to data (K,).
 
-    lost: chains that left the finite numbers, themselves or their U. The distance is NaN where
-    there are any: there is none to give.
+    lost: number of chains whose state or U became NaN or infinite. The distance is NaN if there
+    are any.
     """
 
     x: Tensor
@@ -85,8 +85,8 @@ class ChainChecks:
         generator: of the random numbers.
         step_scale: of the source at the end of training.
         compiled: compile the long chains.
-        precision: of the network in chains without a Metropolis test, which needs the differences
-            of potentials.
+        precision: of the network in chains without a Metropolis test; the test needs accurate
+            differences of potentials.
         of_images: whether examples are images.
     """
 
@@ -108,13 +108,13 @@ class ChainChecks:
         self.x_data, self.reference = x_data.to(device), x_data.cpu()
 
     def short(self, count: int, steps: int) -> Trail:
-        """From noise."""
+        """Chains from noise."""
         start = self.source.noise(self.energy, self.x_data, count, self.generator)
         trail = self._begin(start)
         return self._note(trail, self._carried_on(start, steps), steps)
 
     def onwards(self, trail: Trail, steps: int, on_step: Callable[[int], None]) -> Trail:
-        """Carries chains on until they have made so many steps, at the last step of a schedule."""
+        """Continues chains to this number of steps, at the last step size of a schedule."""
         stretch = FIRST_STRETCH
         while trail.steps[-1] < steps and not trail.lost:
             size = min(stretch, steps - trail.steps[-1])
@@ -125,11 +125,11 @@ class ChainChecks:
         return trail
 
     def from_data(self, starts: Tensor, steps: int) -> Trail:
-        """Chains that begin at data, other than the examples that they are compared with."""
+        """Chains from data, other than the examples that they are compared with."""
         return self.onwards(self._begin(starts.to(self.x_data)), steps, lambda step: None)
 
     def adjusted(self, trail: Trail, steps: int) -> tuple[Trail, dict[str, float]]:
-        """Chains carried on by MALA with a step adapted on as many as memory holds; its metrics."""
+        """Chains continued by MALA, and its metrics; the step is adapted on a batch of chains."""
         kernel = MALA(self._at_last_step().langevin_step)
         first, *others = parts(trail.x)
         adapted = run(
@@ -156,7 +156,7 @@ class ChainChecks:
         return self._note(trail, torch.cat([c.x for c in chains]), done), metrics
 
     def acceptance(self, trail: Trail) -> float:
-        """Of the training's own step, at the chains' ends."""
+        """Acceptance of the training's own step, at the ends of the chains."""
         x = trail.x[:TEST_IMAGES] if self.of_images else trail.x
         kernel, accepted = self._at_last_step().adjusted_twin(), 0.0
         for part in parts(x):
@@ -165,7 +165,7 @@ class ChainChecks:
         return accepted / len(x)
 
     def mixing(self, trail: Trail, steps: int) -> dict[str, float]:
-        """R-hat and effective share of draws of some chains, carried on for about so many steps."""
+        """R-hat and effective fraction of draws, from some chains continued for about `steps`."""
         x, draws = trail.x[:MIXING_CHAINS], []
         for _ in range(MIXING_DRAWS):
             x = self._carried_on(x, max(1, steps // MIXING_DRAWS), settled=True)
@@ -176,7 +176,7 @@ class ChainChecks:
     def _carried_on(
         self, x: Tensor, steps: int, settled: bool = False, compiled: bool = False
     ) -> Tensor:
-        """Chains of the source from x, as many at a time as there is memory for."""
+        """Chains of the source from x, as many at a time as fit into memory."""
         moved = []
         with autocast(self.precision, self.device):
             for part in parts(x):
@@ -188,7 +188,7 @@ class ChainChecks:
         return torch.cat(moved)
 
     def _quantities(self, x: Tensor) -> Tensor:
-        """Potential and coordinates (Q, B), of many coordinates some that are evenly apart."""
+        """Potential and coordinates (Q, B); an evenly spaced subset where coordinates are many."""
         flat = x.flatten(1).double().cpu()
         size = min(flat.shape[1], MIXING_COORDINATES)
         chosen = torch.linspace(0, flat.shape[1] - 1, size).round().long()
@@ -202,7 +202,7 @@ class ChainChecks:
         return self._note(Trail(x, [], [], []), x, 0)
 
     def _note(self, trail: Trail, x: Tensor, steps: int) -> Trail:
-        """The trail, one note longer."""
+        """The trail with one more record."""
         u = potential(self.energy, x)
         at = torch.tensor(QUANTILES, dtype=torch.float64)
         finite = x.flatten(1).isfinite().all(1).cpu() & u.isfinite()

@@ -1,12 +1,12 @@
-"""Samples by class: chains from noise on p(x|y), as many of every class.
+"""Samples by class: chains from noise on p(x|y), equally many of every class.
 
-Whether they show their class is judged by a classifier that has never seen the model: a support
-vector machine on the pixels of training images, which is a good one for small images alone.
+Whether they show their class is judged by a classifier that is independent of the model: a support
+vector machine on the pixels of training images, which is accurate for small images only.
 
-    class_agreement    share of samples that it calls by the class that they were drawn for
-    judge_accuracy     its own, on test images
+    class_agreement    fraction of samples that it assigns to the class that they were drawn for
+    judge_accuracy     its own accuracy on test images
 
-A judge that is often wrong itself says nothing: below JUDGE_ACCURACY there is no agreement to give.
+Agreement with an inaccurate judge means nothing: below JUDGE_ACCURACY it is not measured.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from coldness.data import Labelled
 from coldness.energies import Energy
 
 LARGEST_SIDE = 16
-"""Of images that are judged."""
+"""Largest side of images that are judged."""
 
 JUDGE_EXAMPLES = 5000
-"""Training images of the judge, at most: its cost grows with their square."""
+"""Most training images of the judge: its cost grows with the square of their number."""
 
 JUDGE_ACCURACY = 0.9
 
@@ -63,7 +63,7 @@ def judged(
         return {}
     train = data.train
     some = torch.randperm(len(train), generator=generator)[:JUDGE_EXAMPLES]
-    judge = import_module("sklearn.svm").SVC(C=10.0)  # imported only here: it takes a second
+    judge = import_module("sklearn.svm").SVC(C=10.0)  # imported here: it is slow to import
     judge.fit(train[some].flatten(1).numpy(), data.train_labels[some].numpy())
 
     def share(images: Tensor, of: Tensor) -> float:

@@ -1,11 +1,12 @@
-"""How right a classifier is, and how sure it may be.
+"""Accuracy and calibration of a classifier.
 
-    accuracy    share of test images whose largest p(y|x) is that of their class
-    ECE         sum over 15 bins of confidence, of share x |accuracy - mean confidence| in it
+    accuracy    fraction of test images whose largest p(y|x) is that of their class
+    ECE         sum over 15 confidence bins of fraction x |accuracy - mean confidence| of each bin
 
-Images get the noise that training's had in the end, as in the reference code: the classifier has
-seen no others. Where asked for, the same after k steps of Langevin at the test images: chains on
-the model itself that know nothing of labels, and move an image to where the model likes it better.
+Images get the noise that training images had at the end, as in the reference code, because the
+classifier was trained on no others. With refine_steps, both are also measured after k Langevin
+steps from the test images. These chains follow the model itself without labels, and move an image
+to where the model assigns it a higher density.
 
 References:
     On Calibration of Modern Neural Networks (Guo et al., 2017), Eqs. 2 and 3.
@@ -41,7 +42,8 @@ def probabilities(energy: Energy, x: Tensor) -> Tensor:
 def reliability(p: Tensor, labels: Tensor) -> tuple[dict[str, float], dict[str, Tensor]]:
     """accuracy and ece of p (N, K), and reliability_{confidence,accuracy,share} of the bins.
 
-    An empty bin has share 0, and its middle for both others. Certainty belongs to the last bin.
+    `share` is the fraction of images in a bin. An empty bin has fraction 0, and its midpoint for
+    confidence and accuracy. Confidence 1 belongs to the last bin.
     """
     confidence, choice = p.max(1)
     right = (choice == labels).double()
@@ -68,7 +70,7 @@ def refined(
     generator: torch.Generator,
     step_scale: float,
 ) -> Tensor:
-    """Images (N, ...) after so many steps of the source's kernel, at the end of its schedule."""
+    """Images (N, ...) after this many steps of the source's kernel, at the end of its schedule."""
     own = next(energy.parameters())
     moved = [
         source.carry_on(

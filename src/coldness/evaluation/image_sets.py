@@ -1,10 +1,10 @@
-"""Images that are not data.
+"""Out-of-distribution images.
 
-    noise           uniform in [-1, 1], every value by itself
+    noise           uniform in [-1, 1], every value independent
     interpolated    mean of two test images
     constant        one colour, uniform
 
-and those of files, folders and names, brought to the size and the channels of the data.
+and sets from files, folders and names, converted to the size and the channels of the data.
 
 References:
     Your Classifier is Secretly an Energy Based Model (Grathwohl et al., 2020), section 5.3, for
@@ -25,10 +25,10 @@ from coldness.data.images import BadImages
 IMAGE_SETS = ("noise", "interpolated", "constant")
 
 LARGEST_SET = 2000
-"""Images of a set that are looked at, drawn at random: AUROC is known to 0.01."""
+"""Most images of a set that are used, drawn at random: AUROC is then known to 0.01."""
 
 LUMA = (0.299, 0.587, 0.114)
-"""Grey of a colour, as picture files have it."""
+"""Weights of red, green and blue in a grey value, as in picture files."""
 
 
 def image_sets(x_data: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
@@ -43,9 +43,9 @@ def image_sets(x_data: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
 
 
 def read_image_set(path: str, data: Data) -> Tensor:
-    """Images (N, C, H, W) of a folder, a file or a name as the model is shown data.
+    """Images (N, C, H, W) of a folder, a file or a name, in the form in which the model gets data.
 
-    At most LARGEST_SET; in [-1, 1], dequantised where data is.
+    At most LARGEST_SET; in [-1, 1], dequantised if the data is.
 
     Raises:
         BadImages: in one line, what is wrong with them.

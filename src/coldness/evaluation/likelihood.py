@@ -4,9 +4,9 @@
     log-likelihood  = mean of log p over test points
     KL(p_d || p)    = mean of (log p_d + U) over points of p_d, + log Z
 
-The mean of log p_d + U varies far less than that of U: where the model is right it is a constant.
-Brackets are those of log Z (evaluation/ais.py), made wider by two standard errors of the mean for
-KL, whose points are a sample; a log-likelihood is that of these very points.
+The mean of log p_d + U varies far less than that of U: for a correct model it is a constant.
+Brackets are those of log Z (evaluation/ais.py), widened by two standard errors of the mean for
+KL, whose points are a random sample; a log-likelihood is that of the given points.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from coldness.likelihood.ais import STANDARD_ERRORS, LogZ
 from coldness.likelihood.potential import potential
 
 SCORED = 20_000
-"""At most so many points of each part are scored, and are the centres of the kernel estimate."""
+"""Most points of each part that are scored, and most centres of the kernel density estimate."""
 
 
 def log_likelihood(u: Tensor, z: LogZ, log_scale: float = 0.0) -> dict[str, float]:
-    """Of test points with potentials u (N,), in the data's own units, as a bracket."""
+    """Bracket of the log-likelihood of points with potentials u (N,), in the data's own units."""
     mean = -float(u.mean()) - log_scale
     return {
         "log_likelihood_test": mean - z.estimate,
@@ -69,8 +69,8 @@ def plain_models(data: HeldOut) -> dict[str, float]:
     log_likelihood_gaussian    Gaussian with their moments
     log_likelihood_kde         Gaussian kernels at each, Scott's bandwidth
 
-    None where the training points are fewer than the dimensions, or no vectors: there is no such
-    density then.
+    Empty where there are fewer training points than dimensions, or where points are not vectors:
+    these densities do not exist then.
     """
     train, test = data.train[:SCORED].double(), data.test[:SCORED].double()
     if train.dim() != 2 or len(train) <= train.shape[1]:

@@ -1,10 +1,11 @@
-"""Are samples copies of training images? Nearest training images, by distance of pixels.
+"""Are samples copies of training images? Nearest training images by pixel distance.
 
     nearest_ratio = median distance of a sample to its nearest training image,
                     over that of a test image
 
-About 1 for samples that are as new as test images are; near 0 for copies. Above 1 says that samples
-are farther from all data, by noise for one: that is no memorisation, and no merit.
+About 1 for samples that are as new as test images; near 0 for copies. Above 1, samples are farther
+from all data than test images are, for example because of noise: they are not memorised, but that
+does not make them good.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from torch import Tensor
 from coldness.data import HeldOut
 
 LOOKED_UP = 200
-"""Samples, and test images: medians are known to a tenth of the spread of distances."""
+"""Number of samples and of test images: enough for medians to a tenth of the spread."""
 
 ROWS_AT_ONCE = 4096
 
@@ -23,7 +24,7 @@ ROWS_AT_ONCE = 4096
 def nearest(x: Tensor, among: Tensor) -> tuple[Tensor, Tensor]:
     """Index (N,) of the nearest of `among` (M, ...) and the distance to it (N,), in float64.
 
-    Which it is comes from matrix products in float32; the distance itself is exact.
+    The nearest one is found by matrix products in float32; its distance is then exact.
     """
     flat = x.flatten(1)
     best = torch.full((len(flat),), torch.inf)
@@ -41,10 +42,10 @@ def nearest(x: Tensor, among: Tensor) -> tuple[Tensor, Tensor]:
 def memorisation(
     data: HeldOut, x_short: Tensor, x_data: Tensor
 ) -> tuple[dict[str, float], dict[str, Tensor]]:
-    """nearest_ratio; x_nearest, nearest_distance and nearest_distance_test.
+    """The metric nearest_ratio; arrays x_nearest, nearest_distance, nearest_distance_test.
 
     Args:
-        data: whose training images are looked among.
+        data: whose training images are searched.
         x_short: finite samples, of which the first are looked up.
         x_data: test images, likewise.
     """
@@ -57,6 +58,6 @@ def memorisation(
         "nearest_distance_test": of_test,
     }
     yardstick = float(of_test.median())
-    if not yardstick:  # every second test image is a training image: there is nothing to compare
+    if not yardstick:  # half of the test images or more are training images
         return {}, arrays
     return {"nearest_ratio": float(distance.median()) / yardstick}, arrays

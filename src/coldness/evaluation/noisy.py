@@ -1,4 +1,4 @@
-"""Examples as training saw them in the end: with the noise that was added to data."""
+"""Examples as at the end of training: with the noise that was added to data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coldness.model import Model
 
 
 def noisy(model: Model, x: Tensor, generator: torch.Generator) -> Tensor:
-    """Images (N, ...) on the CPU, with noise from the generator; data of other kinds as it is."""
+    """Images (N, ...) on the CPU with noise from the generator; other data unchanged."""
     if not model.data_noise or not model.domain.is_images:
         return x
     noise = torch.empty(x.shape, device=generator.device).normal_(generator=generator)

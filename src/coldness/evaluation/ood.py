@@ -1,24 +1,24 @@
-"""Does the model tell data from what is not data? Scores on log p = -U - log Z, which needs no Z.
+"""Out-of-distribution (OOD) detection by log p = -U - log Z, a ranking that needs no log Z.
 
 Held-out or fresh data is ranked by -U together with points of another set:
 
     AUROC   P(score of data > score of the other), ties count half; 0.5 is chance
-    AUPR    average precision, data being the positive class; 0.5 is chance where both are as many
-    FPR95   share of the other set that is accepted where 95% of the data is
+    AUPR    average precision, with data as the positive class; 0.5 is chance for sets of equal size
+    FPR95   fraction of the other set that is accepted where 95% of the data is
 
-Sets that any data has, none of which needs a file:
+Sets that are made from any data, without a file:
 
-    uniform    on the box around the data, so many times as wide
+    uniform    on the box around the data, widened by a factor
     gaussian   N(mean, covariance of the data)
-    shuffled   every coordinate permuted across examples: the marginals, without what ties them
+    shuffled   every coordinate permuted across examples: same marginals, no dependence
 
-Images have others beside the last two (image_sets.py), and classifiers and images other scores
-beside log p (scores.py).
+Images have further sets beside the last two (image_sets.py); classifiers and images have further
+scores beside log p (scores.py).
 
 The best score is not log p but the likelihood ratio p_data / p_other; they agree for the uniform
-set. What stands beside a model's metrics is the same score from the true density where that is
-known ("best": as a ranking by log p), and else the better of two plain models of the training
-points ("plain"). A model may be ahead of either: neither ranking is the best possible one.
+set. The baseline of a model's metrics is the same score from the true density where that is known
+("best": as a ranking by log p), and otherwise from the better of two plain models of the training
+points ("plain"). A model may be above either, because neither ranking is optimal.
 
 References:
     A Baseline for Detecting Misclassified and Out-of-Distribution Examples in Neural Networks
@@ -50,13 +50,13 @@ from coldness.evaluation.scores import more_scores
 from coldness.likelihood.potential import potential
 
 ACCEPTED = 0.95
-"""Share of the data that is accepted where the false positive rate is read off."""
+"""Fraction of the data that is accepted where the false positive rate is measured."""
 
 LEAST_POINTS = 100
-"""Of a file. An AUROC from fewer has a standard error of up to 0.05, which would decide grades."""
+"""Fewest points of a file. With fewer, AUROC has a standard error up to 0.05: too much to grade."""
 
 CENTRES = 4000
-"""At most so many training points are centres of the kernel estimate: it is for a ranking only."""
+"""Most centres of the kernel density estimate among training points; it is only for ranking."""
 
 ROWS_AT_ONCE = 500
 
@@ -68,10 +68,10 @@ Score = Callable[[Tensor], Array]
 
 
 def separation(inside: Array, outside: Array) -> dict[str, float]:
-    """auroc, aupr and fpr95 of scores (n,) and (m,), of which those of data should be higher.
+    """auroc, aupr and fpr95 of scores (n,) of data and (m,) of others; data should be higher.
 
-    Infinite scores have their place in a ranking; with one that is not a number there is none, and
-    all three are not a number.
+    Infinite scores can be ranked. With a NaN among the scores there is no ranking, and all three
+    are NaN.
     """
     scores = np.concatenate([inside, outside])
     if np.isnan(scores).any():
@@ -94,9 +94,9 @@ def own_sets(
     """Sets (count, ...) that are made from examples of the data itself.
 
     Args:
-        data: of which `count` examples are drawn.
-        count: of the points of each set.
-        widening: of the box.
+        data: from which `count` examples are drawn.
+        count: number of points of each set.
+        widening: factor on the width of the box.
         generator: on the CPU.
     """
     examples = data.sample(count, generator)
@@ -117,7 +117,7 @@ def own_sets(
 def _gaussian_like(x: Tensor, generator: torch.Generator) -> Tensor:
     """As many points of N(mean, covariance) as there are examples x (N, D).
 
-    Centred examples, mixed with independent weights N(0, 1/N), have exactly their covariance,
+    Sums of the centred examples with independent weights N(0, 1/N) have exactly their covariance,
     whatever its rank.
     """
     centre, rows = x.mean(0), []
@@ -131,8 +131,8 @@ def read_sets(paths: Iterable[str], data: Data) -> dict[str, Tensor]:
     """Sets from files of points in the data's own units, or from images, by the files' names.
 
     Raises:
-        BadPoints: in one line, what is wrong with a file.
-        BadImages: likewise, with images.
+        BadPoints: a file is wrong; the message is one line.
+        BadImages: the same for images.
     """
     sets: dict[str, Tensor] = {}
     of_images = data.domain.is_images
@@ -143,12 +143,10 @@ def read_sets(paths: Iterable[str], data: Data) -> dict[str, Tensor]:
         if name in (*OWN_SETS, *IMAGE_SETS, *sets) or name.endswith(
             tuple(f"_{word}" for word in BESIDE)
         ):
-            raise BadPoints(f"{path}: the name {name} is taken in the table; rename the file")
+            raise BadPoints(f"{path}: another set is already called {name}; rename the file")
         x = read_image_set(path, data) if of_images else torch.from_numpy(read_points(path))
         if len(x) < LEAST_POINTS:
-            raise BadPoints(
-                f"{path} holds {len(x)} points; {LEAST_POINTS} are the least to judge by"
-            )
+            raise BadPoints(f"{path} holds {len(x)} points; at least {LEAST_POINTS} are needed")
         if of_images:
             sets[name] = x
             continue
@@ -167,15 +165,15 @@ def compare_with_sets(
     """Metrics of every set, its potentials u_ood_NAME, and other scores: maxp_data, maxp_ood_NAME.
 
     auroc_logp_NAME, aupr_logp_NAME, fpr95_logp_NAME; the same with _best of the true density, or
-    with _plain of the better plain model by each figure; with _maxp_, _grad_ and _typical_ by other
+    with _plain of the better plain model by each metric; with _maxp_, _grad_ and _typical_ by other
     scores.
 
     Args:
         energy: the model.
         data: what it was trained on.
         x_data: examples (N, ...) that it was not trained on.
-        x_train: examples (M, ...) that it was, or might have been.
-        sets: points (K, ...) that are not data, by name.
+        x_train: examples (M, ...) that it was, or could have been, trained on.
+        sets: out-of-distribution points (K, ...) by name.
     """
     metrics: dict[str, float] = {}
     arrays: dict[str, Tensor] = {}
@@ -202,7 +200,7 @@ def compare_with_sets(
 
 
 def _scores_beside(data: Data) -> tuple[str, list[Score]]:
-    """What the model is compared with, and its scores; none where there is nothing to take."""
+    """Name of the baseline and its scores; no scores where there is no baseline."""
     known = data.known
     if known is not None:
         return "best", [lambda x: known.log_prob(x).numpy()]

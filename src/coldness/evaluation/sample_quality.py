@@ -4,13 +4,13 @@
     FID    |m1 - m2|^2 + tr(S1 + S2 - 2 (S1 S2)^1/2) of means and covariances
     IS     exp of the mean KL(p(y|x) || p(y)) of the network's own classes
 
-against test images, for as many of every set. KID is 0 on average for two samples of one law, and
-may be below. FID is biased by an amount that grows as images get fewer: fewer than features (1280)
-and most of it is bias, so that it means something only beside its floor.
+against test images, with equally many of every set. KID is 0 on average for two samples of one
+distribution, and may be negative. FID has a bias that grows as images get fewer: with fewer images
+than features (1280) most of it is bias, so it is meaningful only relative to its floor.
 
-The floor is that of training images, as many: what a sampler that draws from the data would get.
-Two more sets say what a KID is worth: training images averaged over 2 x 2 and over 4 x 4 pixels and
-enlarged again, `half` and `quarter` of the resolution.
+The floor is the value for equally many training images: what a perfect sampler would get. Two more
+sets give KID a scale: training images averaged over 2 x 2 and over 4 x 4 pixels and enlarged again,
+`half` and `quarter` of the resolution.
 
 References:
     Demystifying MMD GANs (Binkowski et al., 2018), section 4.
@@ -42,7 +42,7 @@ log = logging.getLogger("coldness")
 
 IMAGES_AT_ONCE = 64
 SPLITS = 10
-"""Parts that IS is the mean of, as in the literature."""
+"""Number of parts that IS is averaged over, as in the literature."""
 
 
 def quality(
@@ -54,11 +54,11 @@ def quality(
 ) -> dict[str, float]:
     """kid_NAME_SET, fid_NAME_SET and is_NAME_SET of samples, of the floor and of coarse images.
 
-    None where images are too small for the network, or where it cannot be had; a line in the log
-    says so.
+    Empty where images are too small for the network, or where it is not available; a line in the
+    log says so.
 
     Args:
-        name: of the features.
+        name: of the feature network.
         data: whose training images are the floor.
         x_data: test images (N, C, H, W).
         samples: sets of images, finite, by name.
@@ -83,7 +83,7 @@ def compare(
     n = min(map(len, (x_data, *sets.values())))
     real, _ = _seen(network, x_data[:n])
     metrics: dict[str, float] = {}
-    # The metrics shuffle, by the global random numbers.
+    # The metrics shuffle with the global random generator.
     with torch.random.fork_rng(devices=[]):
         for which, x in sets.items():
             torch.manual_seed(seed)
@@ -96,7 +96,7 @@ def compare(
 
 
 def kid(x: Tensor, y: Tensor) -> float:
-    """Of features (N, F) each, from all pairs: one subset that is everything."""
+    """KID of features (N, F) each, from all pairs: a single subset of all images."""
     arguments = {"feature": nn.Identity(), "subsets": 1, "subset_size": len(x)}
     metric = metric_of("kid", "KernelInceptionDistance", **arguments)
     metric.update(y, real=True)
@@ -105,7 +105,7 @@ def kid(x: Tensor, y: Tensor) -> float:
 
 
 def fid(x: Tensor, y: Tensor) -> float:
-    """Of features (N, F) each."""
+    """FID of features (N, F) each."""
     features = nn.Identity()
     features.num_features = x.shape[1]  # type: ignore[assignment]
     metric = metric_of("fid", "FrechetInceptionDistance", feature=features)
@@ -115,7 +115,7 @@ def fid(x: Tensor, y: Tensor) -> float:
 
 
 def inception_score(logits: Tensor) -> float:
-    """Of logits (N, K)."""
+    """IS of logits (N, K)."""
     splits = min(SPLITS, len(logits))
     metric = metric_of("inception", "InceptionScore", feature=nn.Identity(), splits=splits)
     metric.update(logits)

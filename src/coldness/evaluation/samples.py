@@ -1,16 +1,18 @@
-"""How right samples are: the energy distance, and what nearest neighbours can tell.
+"""Errors of samples: the energy distance, and a 1-NN two-sample test.
 
     D(X, Y) = 2 E|x - y| - E|x - x'| - E|y - y'|
 
-Zero only for equal laws. The plug-in estimate, with all pairs, is never negative; for two samples
-of n points of one law it is about 2 E|x - x'| / n: the floor, which belongs beside every figure.
+Zero only for equal distributions. The plug-in estimate, with all pairs, is never negative. For two
+samples of n points of one distribution it is about 2 E|x - x'| / n: the floor, which every energy
+distance is compared with.
 
-The energy distance sees the large scale and little of the small: a Gaussian with the moments of
-three rings is at their floor with a thousand samples. So there is a second figure,
+The energy distance is sensitive to the large scale and hardly to the small: a Gaussian with the
+moments of three rings is at their floor with a thousand samples. So there is a second metric, of
+the 1-NN two-sample test,
 
-    S(X, Y) = share of the points of both whose nearest other point is of their own sample,
+    S(X, Y) = fraction of the points of both whose nearest other point is of their own sample,
 
-1/2 for equal laws and equal numbers, 1 where the two can be told apart everywhere.
+1/2 for equal distributions and equal numbers (indistinguishable), 1 for separated samples.
 
 References:
     Energy statistics: a class of statistics based on distances (Szekely, Rizzo, 2013), Eq. 5.
@@ -30,7 +32,7 @@ ROWS_AT_ONCE = 1000
 
 
 def energy_distance(x: Tensor, y: Tensor) -> float:
-    """Of two samples (N, ...) and (M, ...)."""
+    """D of two samples (N, ...) and (M, ...)."""
     x, y = x.flatten(1).double(), y.flatten(1).double()
     return 2 * _mean_distance(x, y) - _mean_distance(x, x) - _mean_distance(y, y)
 

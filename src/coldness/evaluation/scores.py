@@ -1,12 +1,12 @@
-"""What tells data from what is not data, beside log p: scores that are higher for data.
+"""Scores for out-of-distribution detection beside log p; each should be higher for data.
 
     maxp       max_y p(y|x) of a classifier
-    grad       -|d log p / dy| of images, in the model's coordinates y: where it has its mass, the
-               density is flat, and a point that is likely by chance alone stands on a slope
-               ("approximate mass")
+    grad       -|d log p / dy| of images, in the model's coordinates y: the density is flat where
+               the model has its mass, and steep at isolated points of high density ("approximate
+               mass")
     typical    -|U(x) - <U>| of images, with the mean <U> over training examples: in many dimensions
-               nearly all samples of a density have nearly the same log p, so that what is far
-               likelier than data is no more data than what is far less likely
+               nearly all samples of a density have nearly the same log p, so points with a far
+               higher log p are as atypical as points with a far lower one
 
 References:
     A Baseline for Detecting Misclassified and Out-of-Distribution Examples in Neural Networks
@@ -31,7 +31,7 @@ from coldness.kernels.run import frozen, tempered_field
 def more_scores(
     energy: Energy, x: Tensor, u: Tensor, u_train: Tensor, of_images: bool
 ) -> dict[str, NDArray[np.float64]]:
-    """Those that there are for this energy and these points, (N,) each.
+    """The scores that are defined for this energy and these points, (N,) each.
 
     Args:
         energy: the model.
@@ -48,7 +48,7 @@ def more_scores(
 
 
 def _own_scores(energy: Energy, x: Tensor) -> dict[str, NDArray[np.float64]]:
-    """Those that the energy itself names."""
+    """The scores that the energy itself defines."""
     like = next(energy.parameters(), x)
     with (
         frozen(list(energy.modules())),

@@ -1,17 +1,18 @@
-"""The guard: how a run is watched, and what is done when it goes wrong.
+"""The guard: how a run is monitored, and what happens when it diverges.
 
-It looks at the metrics of all iterations, a few at a time, so that it never makes the device wait
-inside an iteration; what it looks for is in watch.py. What then happens is its policy:
+The guard checks the metrics of all iterations, a block at a time, so that it never makes the device
+wait inside an iteration. watch.py defines the alarms. The policy decides what follows an alarm:
 
-    warn       a line, and an event in events.jsonl; the run goes on
-    stop       the run ends with the last good model, exit code 3 and an explanation
-    rollback   back to the last good snapshot, with new random numbers and one more rung of the
-               ladder (remedies.py); relief is taken away again after its cool-down, comes back at
-               once and for twice as long if the trouble does, and stays after the second relapse;
-               a run that this does not save ends as with `stop`
+    warn       logs a warning and an event in events.jsonl; the run continues
+    stop       ends the run with the last good model, exit code 3 and an explanation
+    rollback   returns to the last good snapshot, with new random numbers and one more rung of the
+               ladder of remedies (remedies.py). The original settings are restored after a
+               cool-down. If the problem returns, the remedies are applied again at once, for twice
+               as long, and after the second relapse to the end of the run. A run that does not
+               recover ends as with `stop`.
 
-A figure that is not finite is never replaced. Under `warn` it ends the run, for nothing can go on
-from it.
+NaN or infinite metrics are never replaced. Under `warn` they end the run too, because training
+cannot continue from them.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ Policy = Literal["rollback", "stop", "warn"]
 
 @dataclass
 class Guard:
-    """How a run is watched.
+    """How a run is monitored.
 
     Args:
         policy: `rollback`, `stop` or `warn`.
-        every: iterations between two looks; each reads the metrics back from the device.
-        snapshot_every: iterations between two snapshots of everything mutable.
-        snapshots: how many are kept.
-        attempts: rollbacks after which a run is given up.
-        ladder: remedies, mildest first; each cause climbs those that treat it. Null for new seed,
-            nearer start (starvation), smaller learning rate, larger beta, more steps, noise on
-            data, smaller steps.
+        every: iterations between checks; each check reads the metrics back from the device.
+        snapshot_every: iterations between snapshots of all mutable state.
+        snapshots: number of snapshots that are kept.
+        attempts: number of rollbacks after which the run is stopped.
+        ladder: remedies, mildest first; each cause uses those that treat it. None for the default:
+            new seed, nearer start (starvation), smaller learning rate, larger beta, more steps,
+            noise on data, smaller steps.
     """
 
     policy: Policy = "rollback"
@@ -58,7 +59,7 @@ class Guard:
                 f"{self.snapshot_every} and {self.every}"
             )
         if self.ladder is not None and not self.ladder:
-            raise ValueError("guard.ladder must name at least one remedy, or be null")
+            raise ValueError("guard.ladder must name at least one remedy, or be None")
 
     @property
     def rungs(self) -> list[Remedy]:
@@ -66,18 +67,18 @@ class Guard:
 
 
 class Diverged(RuntimeError):
-    """A run went wrong and was given up.
+    """A run diverged and was stopped.
 
     Args:
-        iteration: where it was seen.
-        seen: what.
-        metrics: all that was logged there.
+        iteration: at which the problem was detected.
+        seen: description of the problem.
+        metrics: all metrics logged at that iteration.
         kept: iteration of the last good model, which the run ends with; None for none.
     """
 
     exit_code = 3
     model: Any = None
-    """The last good model, where `coldness.train` raises this."""
+    """The last good model, if raised by `coldness.train`."""
 
     def __init__(
         self, iteration: int, seen: str, metrics: Mapping[str, float], kept: int | None = None
@@ -90,5 +91,5 @@ class Diverged(RuntimeError):
             for name, value in metrics.items()
             if math.isfinite(value) and name not in ("iteration", "attempt")
         ]
-        end = "" if kept is None else f"; the model is that of iteration {kept}, the last good one"
+        end = "" if kept is None else f"; kept the last good model, of iteration {kept}"
         super().__init__(f"diverged at iteration {iteration}: {seen} ({', '.join(good)}){end}")

@@ -1,10 +1,9 @@
-"""What is done against a run that goes wrong: remedies, one a rung of the guard's ladder.
+"""Remedies for a run that diverges: each is one rung of the guard's ladder.
 
-A remedy turns the relief that is in force into a stronger one. Relief is what is
-changed of the settings for a while, in one place (training/effective.py); none of it is in the
-settings, so that taking it away is one assignment. No remedy leaves the range that the doctor
-accepts (limits.py).
-Every rollback draws new random numbers, whatever else is done.
+A remedy strengthens the relief in force. Relief is a temporary change of the settings. It is
+applied in one place (training/effective.py) and is never written into the settings, so that
+restoring the original settings is one assignment. No remedy leaves the range that the doctor
+accepts (limits.py). Every rollback draws new random numbers, whichever remedy is applied.
 
 References:
     Energy-Based Model Training Objective Robust to Inaccurate SGLD Samples, Appendix M (restart
@@ -30,17 +29,17 @@ RUNNING_AWAY: tuple[Cause, ...] = ("not_finite", "gap", "gradient", "saturation"
 
 @dataclass(frozen=True)
 class Relief:
-    """What is changed of a run's settings while it is in force.
+    """Temporary changes of a run's settings.
 
     Args:
-        rate: factor of the learning rate.
-        beta: how many times the chains' share 1 - beta is halved.
-        steps: factor of the number of steps; a source without any gets 10 times one less.
-        noise: factor of the noise of a step.
-        data_noise: noise on data, in multiples of the largest noise of a step.
-        near: chains from noise start from a Gaussian with the data's means and so many times its
-            scales; 0 for where they do.
-        least_grad_scale: updates with a smaller GradScale are left out.
+        rate: factor on the learning rate.
+        beta: how many times 1 - beta, the tempering of the chains, is halved.
+        steps: factor on the number of steps; a source without steps gets 10 * (steps - 1).
+        noise: factor on the noise per step.
+        data_noise: noise on data, in multiples of the largest noise per step.
+        near: chains from noise start from a Gaussian with the data's means and this many times its
+            scales; 0 for their original start.
+        least_grad_scale: updates with a smaller GradScale are skipped.
     """
 
     rate: float = 1.0
@@ -52,13 +51,13 @@ class Relief:
     least_grad_scale: float = 0.0
 
     def beta_of(self, beta: float, dimensions: int) -> float:
-        """1 - (1 - beta) / 2^k, as long as enough negatives would count in so many dimensions."""
+        """1 - (1 - beta) / 2^k, as long as enough negatives keep weight in this many dimensions."""
         if not self.beta:
             return beta
         return max(beta, min(1 - (1 - beta) / 2**self.beta, largest_beta(dimensions)))
 
     def source_of(self, source: Source) -> Source:
-        """The source with this relief; start and adaptation are the same objects."""
+        """The source with this relief applied; start and adaptation are the same objects."""
         if self.steps == 1 and not self.near:
             return source
         steps = source.steps * self.steps if source.steps else 10 * (self.steps - 1)
@@ -67,7 +66,7 @@ class Relief:
         return replace(source, steps=steps, start=start)
 
     def step_scale(self, source: Source) -> float:
-        """Factor of the kernel's step that scales its noise as asked."""
+        """Factor on the kernel's step that scales its noise by `noise`."""
         kernel = source.kernel
         return kernel.step_for_noise(self.noise) / kernel.step_for_noise(1.0)
 
@@ -77,7 +76,7 @@ class Remedy(ABC):
     """Base class of remedies.
 
     Args:
-        cool_down: iterations without alarm after which the relief is taken away again.
+        cool_down: iterations without an alarm after which the original settings are restored.
     """
 
     cool_down: int = 500
@@ -90,7 +89,7 @@ class Remedy(ABC):
     @property
     @abstractmethod
     def description(self) -> str:
-        """What is done, after "rolled back:"."""
+        """The action in a few words, for the text of the rollback event."""
 
     @abstractmethod
     def strengthen(self, relief: Relief) -> Relief:
@@ -99,7 +98,7 @@ class Remedy(ABC):
 
 @dataclass(frozen=True)
 class NewSeed(Remedy):
-    """Other random numbers and nothing else: the accident may not happen again."""
+    """New random numbers and nothing else: the failure may have been a matter of chance."""
 
     @property
     def description(self) -> str:
@@ -114,7 +113,7 @@ class SmallerRate(Remedy):
     """A smaller learning rate.
 
     Args:
-        factor: in (0, 1).
+        factor: on the learning rate, in (0, 1).
     """
 
     factor: float = 0.1
@@ -133,7 +132,7 @@ class SmallerRate(Remedy):
 
 @dataclass(frozen=True)
 class LargerBeta(Remedy):
-    """Half of what is left to the chains goes to the weights: 0, 0.5, 0.75, ..."""
+    """A larger beta: each time 1 - beta is halved, so that 0 becomes 0.5, then 0.75, ..."""
 
     @property
     def description(self) -> str:
@@ -148,7 +147,7 @@ class MoreSteps(Remedy):
     """Longer chains.
 
     Args:
-        factor: >= 2.
+        factor: on the number of steps, >= 2.
     """
 
     factor: int = 2
@@ -172,7 +171,7 @@ class SmallerSteps(Remedy):
     """Steps with less noise, for data that is narrower than a step.
 
     Args:
-        factor: of the noise of a step, in (0, 1).
+        factor: on the noise per step, in (0, 1).
     """
 
     factor: float = 0.5
@@ -183,7 +182,7 @@ class SmallerSteps(Remedy):
 
     @property
     def description(self) -> str:
-        return f"noise of a step x {self.factor:g}"
+        return f"noise per step x {self.factor:g}"
 
     def strengthen(self, relief: Relief) -> Relief:
         return replace(relief, noise=relief.noise * self.factor)
@@ -194,7 +193,8 @@ class NoisyData(Remedy):
     """Noise on data, for data that is narrower than a step (Anatomy, Eq. 5A).
 
     Args:
-        factor: of the noise of a step; the paper asks for at least 1 and typically takes 2.
+        factor: in multiples of the noise per step; the paper requires at least 1 and typically
+            uses 2.
     """
 
     factor: float = 2.0
@@ -206,7 +206,7 @@ class NoisyData(Remedy):
 
     @property
     def description(self) -> str:
-        return f"noise on data, {self.factor:g} x that of a step"
+        return f"noise on data, {self.factor:g} x the noise per step"
 
     def strengthen(self, relief: Relief) -> Relief:
         return replace(relief, data_noise=self.factor)
@@ -214,11 +214,11 @@ class NoisyData(Remedy):
 
 @dataclass(frozen=True)
 class NearerStart(Remedy):
-    """Chains that start too far away to arrive start where the data is.
+    """A start near the data, for chains that start too far away to reach it.
 
     Args:
-        width: of their Gaussian, in the data's scales. Chains that weights leave little to do stay
-            where they start, so that it has to cover the data.
+        width: of the Gaussian that chains start from, in the data's scales. It has to cover the
+            data: at a large beta chains hardly move from where they start.
     """
 
     width: float = 2.0
@@ -231,7 +231,7 @@ class NearerStart(Remedy):
 
     @property
     def description(self) -> str:
-        return f"chains start from {self.width:g} x the data's scales, starved updates left out"
+        return f"chains start from {self.width:g} x the data's scales, starved updates skipped"
 
     def strengthen(self, relief: Relief) -> Relief:
         return replace(relief, near=self.width, least_grad_scale=LEAST_GRAD_SCALE)
@@ -243,7 +243,7 @@ def _check_share(factor: float) -> None:
 
 
 def default_ladder() -> list[Remedy]:
-    """Mildest first; each cause climbs the rungs that treat it."""
+    """The default remedies, mildest first; each cause uses those that treat it."""
     return [
         NewSeed(),
         NearerStart(),

@@ -1,9 +1,9 @@
-"""Rescue: snapshots of a run, and the way back to them when the guard raises an alarm.
+"""Rescue: snapshots of a run, and rollback to them when the guard raises an alarm.
 
-A snapshot is everything mutable, taken every so many iterations. An alarm says where the trouble
-began; what is restored is the newest snapshot from before that. Trouble that comes again within the
-cool-down of what was done against it is one spell: each of its alarms climbs one more rung of the
-ladder, and every second one goes one snapshot further back.
+A snapshot holds all mutable state and is taken at a fixed interval. An alarm says at which
+iteration the problem began; the newest snapshot from before that is restored. Alarms within the
+cool-down of the last remedy belong to the same spell: each climbs one more rung of the ladder, and
+every second one goes back one snapshot further.
 """
 
 from __future__ import annotations
@@ -22,43 +22,43 @@ from coldness.guard.watch import Alarm, Watch
 from coldness.runs.events import EventLog
 
 RELAPSES = 2
-"""After so many relapses the relief stays to the end."""
+"""Number of relapses after which the relief stays to the end of the run."""
 
 QUIET = 500
-"""Iterations in which a policy of warnings says the same cause only once."""
+"""Under the policy `warn`, a cause is reported at most once in this many iterations."""
 
 
 class Guarded(Protocol):
-    """What the guard sees of a run."""
+    """The interface of a run that the guard uses."""
 
     iteration: int
     attempt: int
     seconds: float
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything mutable."""
+        """All mutable state."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Puts it back."""
+        """Restores it."""
 
     def reseed(self) -> None:
-        """New random numbers, those of the attempt."""
+        """Seeds the random numbers anew, by the number of the attempt."""
 
     def relieve(self, relief: Relief) -> None:
-        """Puts relief in force, in place of what was."""
+        """Applies this relief in place of the previous one."""
 
 
 @dataclass
 class Spell:
-    """Trouble of one cause and what is done against it.
+    """A series of related alarms, and the remedies applied so far.
 
     Args:
         cause: of the last alarm.
-        rung: of the ladder that was reached; -1 for none.
-        relapses: how often it came back after the relief was taken away.
+        rung: highest rung of the ladder reached; -1 for none.
+        relapses: how often the problem returned after the original settings were restored.
         cool_down: of the last remedy, doubled with every relapse.
-        until: iteration at which the relief is taken away; infinite for never.
-        relaxed: iteration at which it was; null while it is in force.
+        until: iteration at which the original settings are restored; infinite for never.
+        relaxed: iteration at which they were restored; None while the relief is in force.
     """
 
     cause: Cause
@@ -74,10 +74,10 @@ class Rescue:
 
     Args:
         run: fresh, or loaded from a checkpoint.
-        how: its policy.
-        watch: what it looks for.
-        folder: of the run; None to keep snapshots and events in memory alone.
-        kept: the guard's own state, of a run that is resumed.
+        how: settings of the guard.
+        watch: detects the alarms.
+        folder: of the run; None to keep snapshots and events in memory only.
+        kept: the guard's own state in the checkpoint of a resumed run; None for a fresh run.
     """
 
     def __init__(
@@ -103,12 +103,12 @@ class Rescue:
         last = self.events.last
         if last is not None and last["event"] == "stopped":
             t = run.iteration
-            self._add("resumed", t, last["cause"], None, f"goes on from iteration {t}")
+            self._add("resumed", t, last["cause"], None, f"resumed from iteration {t}")
         if not self.snapshots:
             self.snapshot()
 
     def look(self) -> bool:
-        """At what was logged since the last look; whether the run was rolled back."""
+        """Checks the metrics logged since the last call; True if the run was rolled back."""
         alarm = self.watch.look()
         t = self.run.iteration
         if alarm is not None:
@@ -120,7 +120,7 @@ class Rescue:
         return False
 
     def state_dict(self) -> dict[str, Any]:
-        """For the checkpoint; snapshots are in files of their own, each written once."""
+        """State for the checkpoint; each snapshot is written once, to a file of its own."""
         if self.folder is not None:
             for snapshot in self.snapshots:
                 path = self.folder / _name(snapshot)
@@ -136,7 +136,7 @@ class Rescue:
         }
 
     def tidy(self) -> None:
-        """Removes files of snapshots that are no longer kept; after a checkpoint was written."""
+        """Removes files of snapshots no longer kept; called after a checkpoint was written."""
         names = {_name(snapshot) for snapshot in self.snapshots}
         for path in self.folder.glob("good-*.ckpt") if self.folder is not None else ():
             if path.name not in names:
@@ -153,7 +153,7 @@ class Rescue:
             self.run.relieve(self.relief)
 
     def snapshot(self) -> None:
-        """Keeps a copy of everything mutable."""
+        """Keeps a copy of all mutable state."""
         self.snapshots.append(copied(self.run.state_dict()))
         del self.snapshots[: -self.how.snapshots]
 
@@ -175,8 +175,8 @@ class Rescue:
         if policy == "rollback":
             seen += f"; given up after {run.attempt} rollbacks"
         kept = self._restore(alarm, further=0)
-        self.watch.forget()  # for a run that goes on from here
-        self._note("stopped", alarm, f"{seen}; ended with the model of iteration {kept}")
+        self.watch.forget()  # the run may be resumed from here
+        self._note("stopped", alarm, f"{seen}; stopped with the model of iteration {kept}")
         raise Diverged(alarm.iteration, seen, row, kept)
 
     def _roll_back(self, alarm: Alarm) -> None:
@@ -187,7 +187,7 @@ class Rescue:
             spell.relapses += 1
             spell.cool_down *= 2
             spell.relaxed = None
-            what = "the same relief again"
+            what = "the same remedies again"
         else:
             spell.rung += 1
             remedy = self._rung(spell)
@@ -197,8 +197,8 @@ class Rescue:
         back = self._restore(alarm, further=0 if relapsed else spell.rung // 2)
         stays = spell.relapses >= RELAPSES
         spell.until = math.inf if stays else back + spell.cool_down
-        long = "to the end" if stays else f"for {spell.cool_down} iterations"
-        text = f"rolled back from {t} to {back}: {what}, {long}"
+        long = "to the end of the run" if stays else f"for {spell.cool_down} iterations"
+        text = f"rolled back from iteration {t} to {back}: {what}, {long}"
         self._note("rollback", alarm, text, action=what)
         run.attempt += 1
         run.reseed()
@@ -206,7 +206,7 @@ class Rescue:
         self.watch.forget()
 
     def _spell(self, alarm: Alarm) -> Spell:
-        """The one that the alarm belongs to."""
+        """The spell that the alarm belongs to."""
         spell = self.spell
         over = spell is None or (
             spell.relaxed is not None and alarm.since > spell.relaxed + spell.cool_down
@@ -215,17 +215,17 @@ class Rescue:
             spell = self.spell = Spell(alarm.cause)
             self.relief = Relief()
         elif spell.relaxed is None and spell.cause != alarm.cause:
-            spell.cause, spell.rung = alarm.cause, -1  # relief in force stays in force
+            spell.cause, spell.rung = alarm.cause, -1  # the relief stays in force
         return spell
 
     def _rung(self, spell: Spell) -> Remedy:
-        """The next that treats the cause; past the last one, the first again, on top of all."""
+        """The next remedy for the cause; after the last one, the first is added once more."""
         suited = [remedy for remedy in self.how.rungs if spell.cause in remedy.treats]
         rungs = suited or self.how.rungs
         return rungs[spell.rung % len(rungs)]
 
     def _restore(self, alarm: Alarm, further: int) -> int:
-        """Loads a snapshot from before the alarm's beginning; gives its iteration."""
+        """Loads a snapshot from before the problem began; returns its iteration."""
         before = [s for s in self.snapshots if s["iteration"] < alarm.since]
         before = before or self.snapshots[:1]
         chosen = before[max(0, len(before) - 1 - further)]
@@ -242,8 +242,8 @@ class Rescue:
         changed = self.relief != Relief()
         if changed:
             self.watch.forget()
-        text = f"no alarm for {spell.cool_down} iterations: " + (
-            "relief taken away" if changed else "it held"
+        text = f"recovered: no alarm for {spell.cool_down} iterations" + (
+            "; original settings restored" if changed else ""
         )
         self._add("relaxed", t, spell.cause, None, text)
 
@@ -260,7 +260,7 @@ class Rescue:
 
 
 def copied(state: Any) -> Any:
-    """Of nested states; many times as fast as deepcopy, which keeps track of what is shared."""
+    """A copy of a nested state; much faster than deepcopy, which tracks shared objects."""
     if isinstance(state, Tensor):
         return state.detach().clone()
     if isinstance(state, dict):
@@ -271,5 +271,5 @@ def copied(state: Any) -> Any:
 
 
 def _name(snapshot: dict[str, Any]) -> str:
-    """Of its file."""
+    """The name of a snapshot's file."""
     return f"good-{snapshot['attempt']}-{snapshot['iteration']}.ckpt"

@@ -1,22 +1,23 @@
-"""What the guard sees: signs that a run goes wrong, found in the metrics of its iterations.
+"""Alarms of the guard: signs of divergence in the metrics of the iterations.
 
-    not_finite   any figure that is no number, or infinite
-    gap          |d|, the largest of all sources, against its own running law (a CUSUM of robust
-                 z-scores; diagnostics/cusum.py says why); and, whatever its law, a gap that stays
-                 above RUNAWAY units and grows: twofold in 30 iterations, or at all in 50
-    gradient     norm of the parameters' gradient and mean norm r of the energy's, in the same way;
-                 they rise fortyfold in healthy runs too, within some hundred iterations, so that
-                 only a factor of e^1.5 counts as a standard deviation
-    saturation   more than SATURATED of a bank's chains lie far outside of the data
-    starvation   GradScale below STARVED: no negative is any match for the data, so that the
-                 objective asks to be ignored, and what is left of the gradient is noise; not where
-                 a term teaches by labels, which go on
+    not_finite   any metric that is NaN or infinite
+    gap          |d|, the largest of all sources, compared with its own running statistics (a CUSUM
+                 of robust z-scores; diagnostics/cusum.py explains why). Also, whatever these
+                 statistics are, a gap that stays above RUNAWAY units and grows: twofold in 30
+                 iterations, or at all in 50.
+    gradient     norm of the parameters' gradient and mean norm r of the energy's gradient, in the
+                 same way. They rise fortyfold in healthy runs too, within some hundred iterations,
+                 so a standard deviation counts as at least a factor of e^1.5.
+    saturation   more than SATURATED of a replay buffer's (bank's) chains lie far outside the data
+    starvation   GradScale below STARVED: no negative is competitive with the data, so the objective
+                 nearly vanishes and what is left of the gradient is noise. Not checked where a term
+                 trains on labels, because these still give a gradient.
 
-U is dimensionless, so gaps have natural units. Of D-dimensional Gaussian data under its own model U
-has mean D / 2 above its lowest value and standard deviation sqrt(D / 2). Changes are seen in units
-of the latter; a gap is called running away in units of the former, for what is wrong in every
-dimension adds up. An energy may have larger ordinary gaps of its own: a classifier's are of logits,
-which the coldness of its density multiplies.
+U is dimensionless, so gaps have natural units. For D-dimensional Gaussian data under its own model,
+U has mean D / 2 above its lowest value and standard deviation sqrt(D / 2). Changes are measured in
+units of the latter. A runaway gap is measured in units of the former, because errors add up over
+dimensions. Some energies have larger ordinary gaps: those of a classifier are gaps of logits, which
+the coldness of its density multiplies.
 
 References:
     Energy-Based Model Training Objective Robust to Inaccurate SGLD Samples, Appendix M and Fig. 16
@@ -39,39 +40,40 @@ from coldness.metrics import of_sources
 Row = Mapping[str, float]
 
 RUNAWAY = 80.0
-"""Times D / 2 nats that a gap must stay above to be called running away: a law is not known at the
-beginning, and follows a growth that is slow. Healthy runs that grow so stay below 10 in two
-dimensions; persistent chains on rings10d, whose scales differ by a factor of 150, come to 60."""
+"""A gap that stays above this many times D / 2 nats is a runaway gap. The running statistics alone
+would miss it: they are unknown at the beginning, and they follow slow growth. Growing gaps of
+healthy runs stay below 10 in two dimensions; persistent chains on rings10d, whose scales differ by
+a factor of 150, reach 60."""
 
 GROWTH, GROWTH_TIME, STAY = 2.0, 30, 10
-"""Factor, and iterations in which it must be gained; iterations that the gap must stay above."""
+"""Growth factor, iterations in which it must be reached, iterations that the gap stays above."""
 
 STAY_LONG = 50
-"""Iterations after which a gap that stays above need only not fall."""
+"""Iterations after which a gap that stays above RUNAWAY raises an alarm unless it falls."""
 
 STARVED = 0.01
-"""Mean GradScale of RECENT iterations. Healthy runs have 0.2 and more, also with three
-negatives; a single negative that makes no steps, 0.02 at the least."""
+"""Limit of the mean GradScale over RECENT iterations. Healthy runs have 0.2 or more, also with
+three negatives; with a single negative that makes no steps, at least 0.02."""
 
 RECENT = 20
 
 SATURATED = 0.2
-"""Median share of a bank's chains far outside of the data, over as many iterations."""
+"""Limit of the median fraction of a bank's chains far outside the data, over as many iterations."""
 
 SMALLEST = 1e-30
 
 
 @dataclass(frozen=True)
 class Alarm:
-    """What was seen.
+    """A problem that was detected.
 
     Args:
-        cause: which sign.
-        iteration: the row that it was seen in.
-        since: where it began.
-        figure: name of the column.
-        value: in that row.
-        usual: what it was before, where there is a law.
+        cause: kind of alarm.
+        iteration: at which it was detected.
+        since: iteration at which it began.
+        figure: name of the metric, a column of metrics.csv.
+        value: of the metric at that iteration.
+        usual: its value before, where running statistics are kept; else None.
     """
 
     cause: Cause
@@ -83,25 +85,25 @@ class Alarm:
 
     @property
     def text(self) -> str:
-        """Such as: gap |d| 5.2e+03, usually 12, since iteration 310."""
+        """Such as: gap |d| of 5.2e+03 nats, usually 12, since iteration 310."""
         what = {
-            "not_finite": f"{self.figure} is not finite",
+            "not_finite": f"{self.figure} became NaN or infinite",
             "gap": f"gap |d| of {self.value:.3g} nats",
             "gradient": f"{self.figure} of {self.value:.3g}",
-            "saturation": f"{self.value:.0%} of the bank's chains are far outside of the data",
-            "starvation": f"GradScale of {self.value:.2g}: no negative is any match for the data",
+            "saturation": f"{self.value:.0%} of the bank's chains are far outside the data",
+            "starvation": f"GradScale of {self.value:.2g}: no negative is competitive with data",
         }[self.cause]
         usual = "" if self.usual is None else f", usually {self.usual:.3g}"
         return f"{what}{usual}, since iteration {self.since}"
 
 
 class Watch:
-    """Takes in rows as they come and looks at them when asked.
+    """Collects rows of metrics and checks them on request.
 
     Args:
         dimension: D of the data.
-        ordinary_gap: in nats, up to which a gap is no sign of running away, whatever D is.
-        can_starve: whether there is nothing to learn from but negatives.
+        ordinary_gap: in nats; smaller gaps are never runaway gaps, whatever D is.
+        can_starve: whether negatives are the only source of gradients.
     """
 
     def __init__(self, dimension: int, ordinary_gap: float = 0.0, can_starve: bool = True) -> None:
@@ -121,11 +123,11 @@ class Watch:
 
     @property
     def finite(self) -> bool:
-        """Whether all that has not been looked at is."""
+        """Whether all rows that were not checked yet are finite."""
         return all(math.isfinite(value) for row in self.unseen for value in row.values())
 
     def look(self) -> Alarm | None:
-        """At all rows since the last look; the first alarm among them."""
+        """Checks all rows since the last call; returns the first alarm, or None."""
         rows, self.unseen = self.unseen, []
         if not rows:
             return None
@@ -149,7 +151,7 @@ class Watch:
         )
 
     def forget(self) -> None:
-        """The laws: after a change of the settings, others hold."""
+        """Drops the running statistics, which do not hold after a change of settings."""
         self.gaps, self.scales, self.outside, self.laws = [], [], [], _laws()
 
     def state_dict(self) -> dict[str, Any]:
@@ -185,7 +187,7 @@ class Watch:
         return Alarm(cause, t, t - law.run + 1, name, values[k], usual)
 
     def _runaway(self, last: int) -> Alarm | None:
-        """A gap that stays high and grows; needs no law."""
+        """A gap that stays high and grows; needs no running statistics."""
         gaps, limit = self.gaps, self.limit
         if len(gaps) < GROWTH_TIME + STAY or min(gaps[-STAY:]) < limit:
             return None
@@ -217,7 +219,7 @@ class Watch:
         return Alarm("saturation", last, last - RECENT + 1, "bank_outside", middle)
 
     def _named(self, name: str, rows: Sequence[Row]) -> list[str]:
-        """Columns of that figure, of all sources; the same for every row of a run."""
+        """Columns of this metric, for all sources; the same in every row of a run."""
         if name not in self._columns:
             self._columns[name] = list(of_sources(rows[0], name).values())
         return self._columns[name]

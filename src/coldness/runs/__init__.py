@@ -1,1 +1,1 @@
-"""Run folders: the one reader and writer of what a run leaves on disk."""
+"""Run folders: all reading and writing of the files of a run."""

@@ -1,14 +1,14 @@
-"""Events of a run: what the guard saw and did, one JSON object a line of events.jsonl.
+"""Events of a run: alarms and actions of the guard, one JSON object per line of events.jsonl.
 
-    iteration   where the run was
-    attempt     rollbacks before it
-    event       warning, alarm, rollback, relaxed, stopped; resumed where a stopped run is resumed
+    iteration   of the run when it happened
+    attempt     number of rollbacks before it
+    event       warning, alarm, rollback, relaxed (recovered), stopped; resumed after a stop
     cause       not_finite, gap, gradient, saturation, starvation
-    since       where it began
-    text        the same in words
+    since       iteration at which the problem began
+    text        description of the event
     action      of a rollback: what was changed
 
-There is no file where nothing happened.
+A run without events has no such file.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Event:
     Args:
         iteration: of the run when it happened.
         attempt: number of rollbacks before it.
-        event: what kind.
-        cause: which of the signs that the guard looks for.
-        since: where it began, as far as it is known.
-        text: in plain words.
+        event: kind of event.
+        cause: kind of alarm; see guard/watch.py.
+        since: iteration at which the problem began, where it is known.
+        text: description of the event.
     """
 
     iteration: int
@@ -54,8 +54,8 @@ class EventLog:
 
     Args:
         path: of the file; None for no file.
-        keep: lines of a run that is resumed; later ones, left by a run that was cut off, are
-            dropped.
+        keep: number of lines to keep of a resumed run; later lines, written before an
+            interruption, are dropped.
     """
 
     def __init__(self, path: Path | None, keep: int = 0) -> None:
@@ -79,11 +79,11 @@ class EventLog:
         return self.events[-1] if self.events else None
 
     def parsed(self) -> list[Event]:
-        """All so far."""
+        """All events so far."""
         return [_event(line) for line in self.events]
 
     def add(self, event: Line) -> None:
-        """Appends it, and logs its text."""
+        """Appends an event, and logs its text."""
         if self.path is not None:
             with self.path.open("a") as file:
                 file.write(json.dumps(event) + "\n")
@@ -92,7 +92,7 @@ class EventLog:
 
 
 def read_lines(path: Path) -> list[Line]:
-    """Lines of the file as they are; none where there is no file. A truncated line is left out."""
+    """Lines of the file; none where there is no file. A truncated line is left out."""
     lines = []
     for text in path.read_text().splitlines() if path.is_file() else []:
         try:
@@ -119,7 +119,7 @@ def read_events(path: Path) -> list[Event]:
 def _event(found: Mapping[str, Any]) -> Event:
     since = found.get("since")
     if found["event"] not in get_args(Kind):
-        raise ValueError(f"no kind of event: {found['event']}")
+        raise ValueError(f"unknown kind of event: {found['event']}")
     return Event(
         int(found["iteration"]),
         int(found["attempt"]),
@@ -131,7 +131,7 @@ def _event(found: Mapping[str, Any]) -> Event:
 
 
 def guard_metrics(events: Sequence[Event]) -> dict[str, float]:
-    """How often the guard saw something and acted, and whether it gave the run up."""
+    """Numbers of alarms and of rollbacks, and whether the guard stopped the run."""
     count = {kind: sum(e.event == kind for e in events) for kind in get_args(Kind)}
     return {
         "guard_alarms": count["alarm"] + count["stopped"],

@@ -1,16 +1,16 @@
-"""The folder of a run: what is in it, and when it may be written to.
+"""The folder of a run: its files, and when it may be written to.
 
 config.yaml         the resolved recipe, with the command that made it
-metrics.csv         metrics of every iteration, also of those that were rolled back
-events.jsonl        what the guard saw and did, where there was anything
-grids.npz           of images: negatives over training
-checkpoints/        everything mutable
+metrics.csv         metrics of every iteration, including those that were rolled back
+events.jsonl        alarms and actions of the guard, if there were any
+grids.npz           for images: negatives over training
+checkpoints/        all mutable state
 model/              the trained model, self-contained (coldness/model.py)
 metrics.json        the final evaluation
 evaluation.npz      grids and samples behind it
-report.html         for people
+report.html         the report
 
-In a study also row.json, its row of the table.
+A run of a study also has row.json, its row of the study's table.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from coldness.model import Model, load
 fcntl: Any
 try:
     import fcntl
-except ImportError:  # not on Windows, where two processes in one folder are not kept apart
+except ImportError:  # not on Windows, where a folder is not locked
     fcntl = None
 
 MARK = "# a run of coldness"
@@ -55,11 +55,11 @@ OURS = (
 
 
 class FolderError(ValueError):
-    """A folder that must not be written to, or is no run."""
+    """A folder that must not be written to, or that does not hold a run."""
 
 
 def as_json(metrics: dict[str, Any]) -> dict[str, Any]:
-    """Metrics as JSON can hold them: numbers that are not finite as "nan", "inf" and "-inf"."""
+    """Metrics as JSON: numbers that are not finite become "nan", "inf" and "-inf"."""
     return {
         name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in metrics.items()
@@ -67,7 +67,7 @@ def as_json(metrics: dict[str, Any]) -> dict[str, Any]:
 
 
 def from_json(metrics: dict[str, Any]) -> dict[str, Any]:
-    """The inverse."""
+    """The inverse of `as_json`."""
     return {
         name: float(value) if value in ("nan", "inf", "-inf") else value
         for name, value in metrics.items()
@@ -76,7 +76,7 @@ def from_json(metrics: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def lock(folder: Path) -> Iterator[None]:
-    """Holds a folder for this process; the lock goes with the process, however that ends."""
+    """Locks a folder for this process; the lock ends with the process, however that ends."""
     if fcntl is None:
         yield
         return
@@ -125,7 +125,7 @@ class RunFolder:
         return self.config.is_file() and self.config.read_text().startswith(MARK)
 
     def check_for(self, resume: bool, overwrite: bool) -> None:
-        """Says why the folder may not be written to, if it may not; changes nothing."""
+        """Raises FolderError if the folder must not be written to; changes nothing."""
         path = self.path
         if path.exists() and not path.is_dir():
             raise FolderError(f"{path} is a file, not a folder for a run")
@@ -134,21 +134,21 @@ class RunFolder:
                 raise FolderError(f"{path} holds no run to resume")
             return
         if not self.holds_run():
-            raise FolderError(f"{path} holds something else than a run; nothing was written")
+            raise FolderError(f"{path} holds files that are not of a run; nothing was written")
         if not (resume or overwrite):
             raise FolderError(
-                f"{path} already holds a run: --resume goes on with it, --overwrite starts anew"
+                f"{path} already holds a run: --resume continues it, --overwrite replaces it"
             )
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Makes the folder and keeps other processes from training in it meanwhile."""
+        """Creates the folder and keeps other processes from training in it."""
         self.path.mkdir(parents=True, exist_ok=True)
         with lock(self.path):
             yield
 
     def open(self, overwrite: bool) -> None:
-        """Empties the folder of an earlier run on overwrite, config.yaml last."""
+        """Removes an earlier run if `overwrite`, config.yaml last."""
         for name in reversed(OURS) if overwrite else ():
             there = self.path / name
             shutil.rmtree(there) if there.is_dir() else there.unlink(missing_ok=True)
@@ -189,9 +189,9 @@ class RunFolder:
     def metrics(self) -> dict[str, Any]:
         path = self.path / "metrics.json"
         if not path.is_file():
-            raise BadFile(f"{self.path} is not evaluated yet: coldness evaluate {self.path}")
+            raise BadFile(f"{self.path} is not evaluated yet; run `coldness evaluate {self.path}`")
         try:
             metrics: dict[str, Any] = from_json(json.loads(path.read_text()))
         except json.JSONDecodeError as error:
-            raise BadFile(f"{path} is truncated or no JSON") from error
+            raise BadFile(f"{path} is truncated or not JSON") from error
         return metrics

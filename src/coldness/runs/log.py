@@ -1,6 +1,6 @@
-"""Metrics of a run: gathered on the device, read back a block at a time, written as CSV.
+"""Metrics of a run: collected on the device, read back a block at a time, written as CSV.
 
-TensorBoard events are written too where asked.
+TensorBoard events are written as an option.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ ATTEMPT = "attempt"
 
 
 class MetricsLog:
-    """metrics.csv, one row per iteration; and the rows that are not written yet.
+    """metrics.csv with one row per iteration, and the rows that are not written yet.
 
     Args:
         path: of the CSV file; None to keep the rows in memory instead.
-        attempt: of the run that goes on.
-        keep_until: rows of this attempt from this iteration on, and of later attempts, left by a
-            run that was cut off, are dropped.
-        tensorboard: folder for events; null for none.
+        attempt: number of rollbacks so far of a resumed run.
+        keep_until: rows of this attempt from this iteration on, and rows of later attempts, are
+            dropped: they were written before an interruption.
+        tensorboard: folder for TensorBoard events; None for no events.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class MetricsLog:
             path.write_text("")
 
     def add(self, iteration: int, metrics: Mapping[str, Tensor | float]) -> None:
-        """Nothing is read back from the device here."""
+        """Adds a row; nothing is read back from the device here."""
         self._pending.append((iteration, dict(metrics)))
 
     def drain(self) -> list[Row]:
@@ -125,13 +125,13 @@ class MetricsLog:
 
 
 def _iteration(line: str) -> float:
-    """Of a row; a row cut off in its first number counts as none."""
+    """The iteration of a row; a row that is truncated in its first number counts as none."""
     head, comma, _ = line.partition(",")
     return int(head) if comma and head.isdigit() else float("inf")
 
 
 def _attempt(line: str, place: int) -> float:
-    """Of a row; a row cut off before it counts as none."""
+    """The attempt of a row; a row that is truncated before it counts as none."""
     cells = line.split(",")
     return float(cells[place]) if len(cells) > place + 1 else float("inf")
 
@@ -147,11 +147,11 @@ def _tensorboard_writer(folder: Path, purge_step: int) -> Any:
 
 
 def read_metrics(path: Path, abandoned: bool = False) -> dict[str, list[float]]:
-    """Columns of metrics.csv: of the iterations that led to the model.
+    """Columns of metrics.csv, for the iterations that led to the model.
 
     Args:
         path: of the file.
-        abandoned: also those that the guard rolled back, in the order in which they were made.
+        abandoned: include iterations that the guard rolled back, in the order of their execution.
     """
     with path.open() as file:
         reader = csv.reader(file)

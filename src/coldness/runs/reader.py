@@ -1,14 +1,14 @@
-"""Reading a run folder: what a report, a comparison or a study needs of a run.
+"""Reading a run folder, for reports, comparisons and studies.
 
     config.yaml      the settings, as text and as a mapping
     metrics.csv      columns over the iterations that led to the model
     metrics.json     metrics of the final evaluation
     evaluation.npz   its arrays; whether examples are images is decided here, once
-    grids.npz        of images: negatives during training
-    row.json         in a study: the run's row of its table
+    grids.npz        for images: negatives during training
+    row.json         in a study: the run's row of the table
 
 Events of the guard are read in events.py. Nothing in a file is executed. A file that is missing or
-broken raises BadFile, whose one line names the file and the command that writes it.
+broken raises BadFile, whose message names the file and the command that writes it, in one line.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from coldness.runs.log import read_metrics
 Array = NDArray[np.float64]
 
 BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, yaml.YAMLError)
-"""What reading a file raises that is truncated or was not written by coldness."""
+"""Errors raised by reading a file that is truncated or was not written by coldness."""
 
 IMAGES_READ = 100
-"""Images of every kind, except samples by class: no more are shown."""
+"""Most images of every kind that are shown, except samples by class."""
 
 SLICES = {"slice_log_p_data", "slice_log_p_model"}
 
@@ -65,12 +65,12 @@ class Evaluation:
 
     @property
     def dimension(self) -> int:
-        """Numbers in one example."""
+        """Number of values in one example."""
         return math.prod(self.arrays["x_data"].shape[1:])
 
     @property
     def is_line(self) -> bool:
-        """Whether examples are points on the line."""
+        """Whether examples are points in one dimension."""
         return not self.is_images and self.dimension == 1
 
     @property
@@ -80,7 +80,7 @@ class Evaluation:
 
     @property
     def has_slices(self) -> bool:
-        """Whether true density and model are known on a slice."""
+        """Whether the true density and the model's are known on a slice."""
         return set(self.arrays) >= SLICES
 
 
@@ -118,13 +118,13 @@ def read_columns(folder: Path) -> dict[str, Array]:
 
 
 def read_grids(folder: Path) -> Grids | None:
-    """From grids.npz; None where there is no file, or nothing in it."""
+    """Negatives from grids.npz; None where there is no file, or nothing in it."""
     path = folder / "grids.npz"
     if not path.is_file():
         return None
     with _whole(path, "train"):
         if not zipfile.is_zipfile(path):
-            raise ValueError("no npz file")
+            raise ValueError("not an npz file")
         with np.load(path, allow_pickle=False) as file:
             iterations, x = file["iterations"], file["x"]
         known = x.dtype == np.uint8 and x.ndim == 5 and 0 not in x.shape[1:]
@@ -142,7 +142,7 @@ def read_row(folder: Path) -> dict[str, Any] | None:
         row = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise BadFile(
-            f"{path} is truncated or not of coldness; remove it and run the study again"
+            f"{path} is truncated or was not written by coldness; remove it and run the study again"
         ) from error
     if not isinstance(row, dict):
         raise BadFile(f"{path} holds no row of a study; remove it and run the study again")
@@ -153,12 +153,12 @@ def read_row(folder: Path) -> dict[str, Any] | None:
 
 
 def read_final_metrics(folder: Path) -> dict[str, float]:
-    """Metrics of metrics.json; those that are null are left out."""
+    """Metrics of metrics.json; those without a value are left out."""
     path = _evaluated(folder, "metrics.json")
     with _whole(path, f"evaluate {folder}"):
         metrics = json.loads(path.read_text())
         if not isinstance(metrics, dict):
-            raise ValueError("metrics are no mapping")
+            raise ValueError("metrics are not a mapping")
         return {key: float(value) for key, value in metrics.items() if value is not None}
 
 
@@ -169,14 +169,14 @@ def read_evaluation(folder: Path) -> Evaluation:
         with np.load(path, allow_pickle=False) as file:
             is_images = file["x_data"].ndim == 4
             arrays = {key: _array(key, file[key], is_images) for key in file.files}
-        # The box is not stored where the data's density is not known.
+        # The box is not stored where the data's density is unknown.
         arrays.setdefault("box", np.abs(arrays["x_data"]).max())
         _check(arrays, is_images)
     return Evaluation(arrays, is_images)
 
 
 def is_evaluated(folder: Path) -> bool:
-    """Whether an evaluation has left its arrays."""
+    """Whether the run has the arrays of an evaluation."""
     return (folder / "evaluation.npz").is_file()
 
 
@@ -194,7 +194,7 @@ def _check(arrays: Mapping[str, Array], is_images: bool) -> None:
                 raise ValueError(f"{key} is not (n, D)")
     for key in {"log_p_data", "log_p_model"} & set(arrays):
         if arrays[key].shape != arrays["x_data"].shape[1] * arrays["side"].shape:
-            raise ValueError(f"{key} is not (G, G), or (G,) on the line")
+            raise ValueError(f"{key} is not (G, G), or (G,) in one dimension")
     for key in SLICES & set(arrays):
         if arrays[key].shape != 2 * arrays["slice_side"].shape:
             raise ValueError(f"{key} is not (G, G)")
@@ -204,7 +204,7 @@ def _check(arrays: Mapping[str, Array], is_images: bool) -> None:
         if len(notes) != 1 or shapes != ((*notes, 3), notes):
             raise ValueError(f"{trail} is not steps (K,), u (K, 3) and distance (K,)")
     if not float(arrays["box"]) > 0:
-        raise ValueError("box is not > 0")
+        raise ValueError("box must be > 0")
 
 
 def _check_images(arrays: Mapping[str, Array]) -> None:
@@ -222,7 +222,7 @@ def _check_images(arrays: Mapping[str, Array]) -> None:
 
 def _trained(folder: Path, name: str) -> Path:
     if not (folder / name).is_file():
-        raise BadFile(f"{folder} is no run: it has no {name}; make one with `coldness train`")
+        raise BadFile(f"{folder} is not a run: it has no {name}; make one with `coldness train`")
     return folder / name
 
 
@@ -234,12 +234,12 @@ def _evaluated(folder: Path, name: str) -> Path:
 
 @contextmanager
 def _whole(path: Path, command: str) -> Iterator[None]:
-    """Says of a file that cannot be read which command writes it."""
+    """Raises BadFile for a file that cannot be read, and names the command that writes it."""
     try:
         yield
     except BadFile:
         raise
     except BROKEN as error:
         raise BadFile(
-            f"{path} is truncated or not of coldness; write it anew with `coldness {command}`"
+            f"{path} is truncated or was not written by coldness; run `coldness {command}` again"
         ) from error

@@ -1,4 +1,4 @@
-"""Studies: grids of runs, with what a paper reports beside what came out."""
+"""Studies: grids of runs that compare what a paper reports with what was measured."""
 
 from coldness.studies.study import Cell, Study, find_study, packaged_studies, read_study
 

@@ -1,8 +1,8 @@
 """One run of a study: trained and judged in a folder of its own, and its row of the table.
 
-What a run came to is in its row.json; a run without one is not finished, and goes on at its last
-checkpoint. The command in its config.yaml says what the run is, so a row is never taken for that
-of other settings.
+The result of a run is in its row.json. A run without this file is not finished, and is resumed from
+its last checkpoint. The command in its config.yaml identifies the run, so a row is never mistaken
+for that of other settings.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from coldness.trust.judgement import judge
 Progress = Callable[[float, str], None]
 
 QUICK = 10
-"""What iterations are divided by for a quick look."""
+"""Factor by which a quick study has fewer iterations."""
 
 
 def quick(cell: Cell) -> Cell:
-    """The same with a tenth of the iterations."""
+    """The same run with a tenth of the iterations."""
     return cell.with_options(iterations=max(1, read_cell(cell).iterations // QUICK))
 
 
@@ -49,12 +49,12 @@ def read_cell(cell: Cell) -> Recipe:
 
 
 def command(cell: Cell) -> str:
-    """That trains the same."""
+    """The command that trains the same run."""
     return shlex.join(["coldness", "train", cell.recipe, *cell.words])
 
 
 def finished_row(cell: Cell, folder: Path) -> Record | None:
-    """Of a finished run; None where it is not finished.
+    """The row of a finished run; None if it is not finished.
 
     Raises:
         FolderError: the folder holds a run with other settings, or something else.
@@ -73,7 +73,7 @@ def run_cell(
     folder: Path,
     on_progress: Progress = lambda share, metrics: None,
 ) -> Record:
-    """Trains and judges one run in folder/NAME, from its last checkpoint on; gives its row.
+    """Trains and judges one run in folder/NAME, from its last checkpoint on; returns its row.
 
     Args:
         cell: the run.
@@ -99,7 +99,7 @@ def run_cell(
         out=run.path,
         resume=run.holds_run(),
         command=command(cell),
-        # Refused now, and not after training.
+        # An error is raised now, and not after training.
         on_ready=lambda s: (read_sets(s.evaluation.ood, s.data), None)[1],
         bar=bar,
         stage=stage,
@@ -113,7 +113,7 @@ def run_cell(
 
 
 def _row(cell: Cell, run: RunFolder, outcome: Outcome, on_progress: Progress) -> Record:
-    """What the run came to."""
+    """The row of the run."""
     s, diverged = outcome.settings, outcome.diverged
     row: Record = {"block": cell.block, "recipe": cell.recipe, **_settings_of(s)}
     row |= {**cell.levels, "seed": cell.seed, **dict.fromkeys(STUDIED)}
@@ -144,7 +144,7 @@ def _row(cell: Cell, run: RunFolder, outcome: Outcome, on_progress: Progress) ->
 
 
 def _guard_of(run: RunFolder) -> Record:
-    """The guard's first alarm, and what it did."""
+    """The guard's first alarm, and its actions."""
     events = read_lines(run.events)
     seen = [e["iteration"] for e in events if e["event"] in ("warning", "alarm", "stopped")]
     actions = [e["action"] for e in events if e["event"] == "rollback"]
@@ -156,7 +156,7 @@ def _guard_of(run: RunFolder) -> Record:
 
 
 def _settings_of(settings: Settings) -> Record:
-    """What tables are read by."""
+    """Settings that are columns of the table."""
     beta, source = settings.contrast.beta, settings.sources[0]
     return {
         "data": type(settings.data).__name__.lower(),

@@ -1,22 +1,22 @@
-"""Claims: what a study's runs are to show, checked on its table.
+"""Claims: statements about the runs of a study, checked on its table.
 
 A claim of a study file has `says` (a sentence), `check` (one of those below), `column` (a metric of
 the table), `where` (which runs: a level or a list of levels for each axis named, and for `block`)
-and what the check asks for beside:
+and the further arguments of the check:
 
     falls, rises     the column is monotone along the axis `along`
     drops            it falls by more than `factor` from the first to the last level of `along`
-    lowest           `level` of the axis `along` has the smallest of all
+    lowest           `level` of the axis `along` has the smallest value
     agree            levels of `along` do not differ by more than seeds explain: one-way analysis of
-                     variance, p >= 0.05 divided by the number of settings it is asked at
+                     variance, p >= 0.05 divided by the number of settings it is checked at
     within           it is at most `factor` times the column `of`
-    beyond           it is more than that
+    beyond           it is more than `factor` times the column `of`
     exceeds, below   in every run it exceeds `value`, or is below it; a run that diverged exceeds
     completes        no run diverged
 
-All but the last three are of means over seeds. falls, rises, drops, lowest and agree are asked at
-every combination of the other settings, along levels in the order of the study. A setting of which
-a run diverged counts as infinite. Where a run is missing the answer is None: not measured.
+All but the last three use means over seeds. falls, rises, drops, lowest and agree are checked at
+every combination of the other settings, along levels in the order of the study. A setting with a
+run that diverged counts as infinite. If a run is missing, the answer is None: not measured.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SIGNIFICANT = 0.05
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a claim: whether it holds (None: not measured), and the numbers."""
+    """The result of a claim: whether it holds (None: not measured), and the numbers."""
 
     says: str
     holds: bool | None
@@ -55,13 +55,13 @@ def judge_claims(
     places: Sequence[Mapping[str, Any]],
     axes: Sequence[str],
 ) -> list[Outcome]:
-    """Every claim of a study against the rows of its table.
+    """Checks every claim of a study on the rows of its table.
 
     Args:
         claims: as in the study's file.
         rows: of finished runs.
         places: block and levels of every run of the grid, finished or not.
-        axes: columns that the study varies, beside the seed; `block` among them.
+        axes: columns that the study varies, apart from the seed; `block` is one of them.
     """
     outcomes = []
     for claim in claims:
@@ -88,9 +88,9 @@ def is_meant(place: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
 
 
 def mean(rows: Sequence[Record], column: str) -> float | None:
-    """Over seeds: infinitely bad where a run or its chains diverged, None where one is missing.
+    """Mean over seeds: infinitely bad if a run or its chains diverged, None if a run is missing.
 
-    What ends in `_best` was reached before a run diverged, and counts as it is.
+    Columns that end in `_best` were reached before a run diverged, and count as they are.
     """
     values = [row.get(column) for row in rows]
     lost = column.replace("energy_distance", "lost_chains")
@@ -112,7 +112,7 @@ def _by_level(rows: Sequence[Record], along: str) -> dict[Any, list[Record]]:
 
 
 def _settings(rows: Sequence[Record], axes: Sequence[str], along: str) -> dict[str, list[Record]]:
-    """Rows that differ in `along` and the seed alone, by a name for what they share."""
+    """Groups of rows that differ only in `along` and the seed, by a name for the group."""
     others = [axis for axis in axes if axis != along and len({r.get(axis) for r in rows}) > 1]
     groups: dict[str, list[Record]] = {}
     for row in rows:
@@ -132,7 +132,7 @@ def _everywhere(
     along: str,
     holds: Callable[[dict[Any, float]], bool],
 ) -> Verdict:
-    """Asks the same of the means at every combination of the other settings."""
+    """Applies a check to the means at every combination of the other settings."""
     answers: list[bool | None] = []
     texts = []
     for name, group in _settings(rows, axes, along).items():
@@ -145,7 +145,7 @@ def _everywhere(
 
 
 def _all(answers: Sequence[bool | None]) -> bool | None:
-    """False if any is; None if any is not known; else True."""
+    """False if any answer is False; else None if any is None; else True."""
     if False in answers:
         return False
     return None if None in answers else True
@@ -168,7 +168,7 @@ def _compared(
     of: str,
     holds: Callable[[float, float], bool],
 ) -> Verdict:
-    """Asks the same of the means of two columns at every setting."""
+    """Applies a check to the means of two columns at every setting."""
     answers: list[bool | None] = []
     texts = []
     for name, group in _settings(rows, axes, "").items():
@@ -226,7 +226,7 @@ def _agree(rows: Sequence[Record], axes: Sequence[str], column: str, along: str)
             texts.append(_named(name, "a metric is missing"))
         elif min(len(values) for values in levels) < 2:
             answers.append(None)
-            texts.append(_named(name, "one seed cannot tell"))
+            texts.append(_named(name, "not measured: needs at least two seeds"))
         else:
             p = float(f_oneway(*levels).pvalue)
             answers.append(p >= SIGNIFICANT / len(settings))

@@ -1,6 +1,6 @@
-"""Where training converges: the model's error against that of its sampler, on trained runs.
+"""The fixed point of training: the model's error against that of its sampler, on trained runs.
 
-With f = -U, S_t the law in which chains on t U end, and c any constant:
+With f = -U, S_t the distribution of the ends of chains on t U, and c any constant:
 
     p_d = S_(1-beta) exp(beta f) / Z
     f - log p_d = ((1-beta) log p_d - log S_(1-beta)) / beta + c
@@ -29,17 +29,17 @@ from coldness.studies.number import Number, number
 CHAINS = 20_000
 SIDE = 60
 LEAST_SHARE = 1e-2
-"""Errors are compared where the data's density is at least this share of its maximum."""
+"""Errors are compared where the data's density is at least this fraction of its maximum."""
 
 LEAST_CORRELATION = 0.9
 SLOPE_TOLERANCE = 0.3
-"""Of the relation that holds exactly where training has converged; ours has nearly."""
+"""For the relation that is exact at convergence; the runs here have nearly converged."""
 
 
 def fixed_point(
     row: Mapping[str, Any], energy: Energy, source: Source, data: KnownDensity
 ) -> Iterator[Number]:
-    """Appendix I: the model's error, against that of the sampler, where the data is."""
+    """Appendix I: the model's error against that of the sampler, in the region of the data."""
     beta = row["beta"]
     side = torch.linspace(-data.box, data.box, SIDE)
     x = torch.cartesian_prod(side, side)
@@ -52,7 +52,7 @@ def fixed_point(
     r, slope = regression(log_short - log_data, error, weights)
     r_exact, slope_exact = regression((1 - beta) * log_data - log_tempered, error, weights)
     yield number(
-        f"{row['run']}: where chains come too often, the model has too little",
+        f"{row['run']}: the model is too low where chains are too frequent",
         "I",
         f"correlation < 0; slope 1 - 1/beta = {1 - 1 / beta:.2f} if SGLD(p^a) were SGLD(p)^a",
         f"correlation {r:+.3f}, slope {slope:+.2f}",

@@ -1,9 +1,9 @@
-"""Running a study's grid: one process a run, as many at once as there are cores.
+"""Running a study's grid: one process per run, as many at once as there are cores.
 
-Processes are forked from a server that has imported PyTorch already, so a run costs what it takes
-and no more; each uses as many threads as its recipe says, which is one. They are out of reach of
-the terminal: Ctrl-C comes to the process that shows the progress, which passes it on, and every
-run saves itself. A run also saves itself and ends when that process is gone.
+Processes are forked from a server that has imported PyTorch already, so runs start quickly.
+Each uses as many threads as its recipe says, which is one. They do not receive signals of the
+terminal: Ctrl-C reaches the process that shows the progress, which passes it on, and every run
+saves itself. A run also saves itself and ends if that process has ended.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from coldness.studies.study import Cell
 from coldness.training import Interrupted
 
 SECONDS_TO_SAVE = 90
-"""That runs get to save themselves; one that is compiling its chain needs half a minute."""
+"""Time for runs to save themselves; a run that is compiling its chains needs half a minute."""
 
 
 @dataclass
 class Progress:
-    """Of one run under way."""
+    """Progress of one run."""
 
     cell: Cell
     process: BaseProcess
@@ -45,11 +45,11 @@ class Progress:
 
 @dataclass
 class Grid:
-    """The runs of a study, and what came of them so far.
+    """The runs of a study, and their results so far.
 
     Args:
         cells: all runs.
-        folder: where each has its folder.
+        folder: that holds the folders of all runs.
 
     Raises:
         FolderError: a run's folder holds a run with other settings.
@@ -77,7 +77,7 @@ class Grid:
         on_change: Callable[[Grid], None] = lambda grid: None,
         on_line: Callable[[str], None] = print,
     ) -> None:
-        """Runs what is not finished.
+        """Executes all runs that are not finished.
 
         Args:
             workers: processes at once.
@@ -107,8 +107,8 @@ class Grid:
         return Progress(cell, process, ours)
 
     def _hear(self, progress: Progress, on_line: Callable[[str], None]) -> None:
-        """Takes in what a run has said, and its end."""
-        gone = not progress.process.is_alive()  # asked first: what it said last is in the pipe
+        """Receives the messages of a run, and notices its end."""
+        gone = not progress.process.is_alive()  # checked first: its last messages are in the pipe
         try:
             while progress.pipe.poll():
                 kind, *values = progress.pipe.recv()
@@ -137,7 +137,7 @@ class Grid:
             self.problems[name] = progress.problem or f"its process ended with code {code}"
 
     def _stop(self) -> None:
-        """Has runs that are still under way save themselves."""
+        """Makes the active runs save themselves."""
         for progress in self.running:
             if progress.process.pid is not None and progress.process.is_alive():
                 os.kill(progress.process.pid, signal.SIGINT)
@@ -152,7 +152,7 @@ def _method() -> str:
 
 
 class _ToPipe(logging.Handler):
-    """Warnings of a run, to the process that shows them."""
+    """Sends warnings of a run to the process that shows them."""
 
     def __init__(self, pipe: Connection) -> None:
         super().__init__(logging.WARNING)
@@ -174,13 +174,13 @@ def _work(cell: Cell, folder: Path, pipe: Connection) -> None:
     def tell(share: float, figures: str) -> None:
         try:
             pipe.send(("progress", share, figures))
-        except BrokenPipeError:  # nobody is left to tell: as if interrupted
+        except BrokenPipeError:  # the parent has ended: same as an interruption
             signal.raise_signal(signal.SIGINT)
 
     try:
         pipe.send(("row", run_cell(cell, folder, tell)))
     except (BrokenPipeError, KeyboardInterrupt, Interrupted):
-        os._exit(1)  # what is saved is saved
+        os._exit(1)  # the run is saved already
     except Exception as error:
         folder.mkdir(parents=True, exist_ok=True)
         trouble.write_text(traceback.format_exc())

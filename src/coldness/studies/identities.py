@@ -22,7 +22,7 @@ N, M, BATCHES = 100, 20, 200
 
 
 def identities() -> Iterator[Number]:
-    """All of them."""
+    """All identities."""
     yield from bound()
     yield from standard_limit()
     yield from closed_forms()
@@ -39,7 +39,7 @@ def _batches() -> Iterator[tuple[Tensor, Tensor, float]]:
 
 
 def bound() -> Iterator[Number]:
-    """Eq. 28, and that the default variant's gradient is that of Eq. 27."""
+    """Eq. 28, and the default variant's gradient against that of Eq. 27."""
     excess, difference = -math.inf, 0.0
     for u_data, u_model, beta in _batches():
         u_data.requires_grad_()
@@ -80,7 +80,7 @@ def standard_limit() -> Iterator[Number]:
         ratios = torch.cat([small.a / standard.a, small.b / standard.b])
         worst = max(worst, float((ratios - M / (M + 1)).abs().max()))
     yield number(
-        "Without beta, letting the positive in only makes steps smaller",
+        "At beta = 0, the positive among the negatives only makes steps smaller",
         "Eq. 36",
         f"M/(M+1) = {M / (M + 1):.6f}",
         f"to within {worst:.2g} for every weight",
@@ -105,10 +105,10 @@ def closed_forms() -> Iterator[Number]:
         of_limit = max(of_limit, float((flat / flat.mean() - 1).abs().max()))
     equal = Contrast(0.5).weights(torch.zeros(N).double(), torch.zeros(M).double(), 0.5).g
     for claim, equation, figure in (
-        ("Weights of negatives are their closed form", "Eqs. 5, 7", of_w),
-        ("Weights of positives are their closed form", "Eq. 31", of_v),
-        ("GradScale is its closed form", "Eq. 30", of_scale),
-        ("Far from all negatives, positives weigh as 1/p^beta", "Eq. 32", of_limit),
+        ("Weights of negatives agree with their closed form", "Eqs. 5, 7", of_w),
+        ("Weights of positives agree with their closed form", "Eq. 31", of_v),
+        ("GradScale agrees with its closed form", "Eq. 30", of_scale),
+        ("Far from all negatives, weights of positives are as 1/p^beta", "Eq. 32", of_limit),
         (
             "With negatives like the data, GradScale is M/(M+1)",
             "E",

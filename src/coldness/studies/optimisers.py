@@ -1,7 +1,7 @@
-"""Optimisers that normalise gradients, when no negative is any good.
+"""Optimisers that normalise gradients, when no negative is competitive.
 
-A good model meets negatives that it finds 20 nats less likely than the data, so that GradScale is
-nearly 0 and the objective asks to leave the model alone.
+A good model gets negatives that are 20 nats less likely than the data, so that GradScale is
+nearly 0 and the gradient of the objective vanishes.
 
 References:
     Energy-Based Model Training Objective Robust to Inaccurate SGLD Samples, Appendix H.
@@ -28,19 +28,19 @@ SGD_RATE = 0.1
 
 
 def optimisers(quick: bool) -> Iterator[Number]:
-    """How far kl moves without good negatives: with Adam, with updates left out, and with SGD."""
+    """Change of kl without good negatives: with Adam, with updates skipped, and with SGD."""
     before, after = (BEFORE // 10, AFTER // 10) if quick else (BEFORE, AFTER)
     adam, _ = moved = _change(before, after)
     yield number(
-        "Adam makes full steps of vanishing gradients: the model is spoilt",
+        "Adam turns vanishing gradients into full-size steps: the model gets worse",
         "H",
         "kl rises",
         _text(moved, after),
         adam > 0.1,
     )
     for claim, options, sgd in (
-        ("With updates of GradScale < 0.05 left out it stays", {"least_grad_scale": 0.05}, False),
-        (f"With SGD at {SGD_RATE} it stays", {}, True),
+        ("With updates of GradScale < 0.05 skipped, kl stays", {"least_grad_scale": 0.05}, False),
+        (f"With SGD at {SGD_RATE}, kl stays", {}, True),
     ):
         kept = _change(before, after, options, sgd)
         yield number(
@@ -63,7 +63,7 @@ def _change(
     sgd: bool = False,
     starve: bool = True,
 ) -> tuple[float, float]:
-    """Of kl in so many iterations after the first ones, and the mean GradScale meanwhile."""
+    """Change of kl in the last `after` iterations, starved or not, and their mean GradScale."""
     overrides = {"iterations": before, "contrast.beta": 0.5, "learning_rate": 1, **(options or {})}
     training = build(Recipe.read("mixture2d", overrides).parts())
     for _ in range(before):
@@ -92,7 +92,7 @@ def _kl(training: Training) -> float:
 
 
 def take_negatives_away(training: Training) -> None:
-    """From now on negatives are one place, 20 nats less likely than the data under the model."""
+    """Replaces all negatives by one point, 20 nats less likely than the data under the model."""
     settings = training.settings
     generator = torch.Generator().manual_seed(0)
     places = 3 * torch.randn(5000, 2, generator=generator)

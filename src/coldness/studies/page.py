@@ -1,7 +1,7 @@
 """The report of a study: what a paper reports, claims that test it, and results of the runs.
 
-Claims first, then for every block the paper's figure laid out again with its curves, means over
-seeds, checks that need no training run, and the command. Like the report of runs, the page is
+Claims come first, then for every block the paper's figure with results of the runs, curves, means
+over seeds, checks that need no training run, and the command. Like the report of runs, the page is
 self-contained, has no script, and escapes all text from files.
 """
 
@@ -60,13 +60,13 @@ def write_study_report(
     """Writes the report on a study, finished or not, to the file `out`.
 
     Args:
-        study: what was to be run.
+        study: the grid and its claims.
         rows: of finished runs.
         outcomes: of the study's claims.
         numbers: checks that need no run: claim, equation, expected, measured, holds.
         runs: the folder of run folders.
         out: file to write.
-        command: that made it.
+        command: command line that made the study.
         compared: a table of every run, where the study has one.
 
     Raises:
@@ -111,7 +111,7 @@ def summarise(rows: Sequence[Record], outcomes: Sequence[Outcome]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A number or a text of a table."""
+    """A value of a table as text."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, int | float):

@@ -41,7 +41,7 @@ def figure_png(study: Study, rows: Sequence[Record], runs: Path, block: str, out
 
 
 class _Canvas:
-    """A figure on which places are in inches from the top left corner."""
+    """A figure whose positions are in inches from the top left corner."""
 
     def __init__(self, plate: Plate) -> None:
         self.plate = plate

@@ -1,8 +1,8 @@
-"""Plates of a study: the figure of a paper, laid out again from the runs of a block.
+"""Plates of a study: the figure of a paper, with results of the runs of a block.
 
 Columns are the true density and, for every level of one axis, the model's density p beside that of
 its short-run samples. Rows are density and log density, once for every combination of the other
-axes' levels: a strip. Where a run diverged or is missing, its place says so.
+axes' levels: a strip. If a run diverged or is missing, its place says so.
 
 In more than two dimensions, where densities are known on a slice, a level has one column, and there
 are twice as many rows: samples in the first two dimensions, and below them the model on the slice.
@@ -31,14 +31,14 @@ from coldness.studies.study import Block
 from coldness.trust.answers import number
 
 COLUMN_AXIS = "beta"
-"""Runs along the columns where a block varies it; else the last that it varies does."""
+"""The column axis if a block varies it; otherwise the last axis that the block varies."""
 
 MODEL, SAMPLES, SLICE = "p", "short-run samples", "slice"
 
 SCALES = ("density", "log density")
 
 IMAGE_ROWS = {"x_short": "short-run", "x_long": "long-run"}
-"""Of a plate of images: labels by array."""
+"""Labels of the rows of a plate of images, by array."""
 
 TILES = 4
 """Most images along a side of a tile."""
@@ -50,8 +50,8 @@ class Place:
 
     Args:
         setting: its level of the column axis, as text.
-        kl: of its model, in nats, as text; empty where it was not measured.
-        panels: by the plate's kinds; empty where there is nothing to show.
+        kl: of its model, in nats, as text; empty if it was not measured.
+        panels: by the plate's kinds; empty if there is nothing to show.
         why: the reason that there is nothing to show.
         bracket: bounds of its KL where this is an estimate, as text.
     """
@@ -87,7 +87,7 @@ class PlateRow:
 
     @property
     def of(self) -> str:
-        """What the truth and the ends of this row go by."""
+        """Key of the truth and the ends of this row."""
         return self.kinds[0]
 
 

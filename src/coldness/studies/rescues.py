@@ -1,16 +1,16 @@
-"""Numbers of the study `guard`: failures with and without a guard, beside healthy runs.
+"""Numbers of the study `guard`: failures with and without a guard, compared with healthy runs.
 
-Every block is one way to fail, with three runs a seed: `healthy` (the cause taken away), `off` (the
-guard only warns) and `rollback`. From their series:
+Every block is one failure, with three runs per seed: `healthy` (the cause removed), `off` (the
+guard only warns) and `rollback`. From their time series:
 
     failure       the block; none for healthy runs
     guard         off or rollback
-    diverged_at   the onset in the run without guard (diagnostics/onset.py): of the gap, of the
+    diverged_at   the onset in the run without a guard (diagnostics/onset.py): of the gap, of the
                   gradient, or of GradScale downwards, whichever is first
     detected_at   the guard's first alarm
-    recovered     the run went on to its end, and its kl is at most TOLERANCE times baseline_kl
+    recovered     the run was completed, and its kl is at most TOLERANCE times baseline_kl
     baseline_kl   kl of the healthy run
-    actions       what the guard did
+    actions       actions of the guard
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ SHOWN = {
 
 TOLERANCE = 1.2
 DELAY = 50
-"""Iterations between onset and alarm that are allowed."""
+"""Most iterations between onset and alarm."""
 
 RECOVERED = 7 / 8
-"""Share of the failures that must be recovered from."""
+"""Fraction of the failures that must be recovered from."""
 
 
 def guard_rows(rows: Sequence[Record], runs: Path) -> list[Record]:
@@ -68,7 +68,7 @@ def guard_rows(rows: Sequence[Record], runs: Path) -> list[Record]:
 def guard_numbers(
     rows: Sequence[Record], runs: Path, quick: bool, stage: Callable[[str], None]
 ) -> list[Number]:
-    """What the rows come to."""
+    """Numbers that summarise the rows."""
     stage("failures")
     rows = guard_rows(rows, runs)
     off = [row for row in rows if row["failure"] != "none" and row["guard"] == "off"]
@@ -77,12 +77,12 @@ def guard_numbers(
     numbers = []
     if off:
         failed = [row for row in off if row["diverged_at"] is not None and not row["recovered"]]
-        numbers.append(_count("Without a guard every failure is one", failed, off, "all", 1.0))
+        numbers.append(_count("Without a guard, every failure occurs", failed, off, "all", 1.0))
         late = [row for row in off if not _delay(row) <= DELAY]
         worst = max((_delay(row) for row in off), default=np.nan)
         numbers.append(
             number(
-                f"Every failure is seen within {DELAY} iterations of its onset",
+                f"Every failure is detected within {DELAY} iterations of its onset",
                 "",
                 f"at most {DELAY}",
                 f"at most {worst:g}" + _names(late, "; not "),
@@ -90,7 +90,7 @@ def guard_numbers(
             )
         )
         saved = [row for row in guarded if row["recovered"]]
-        claim = f"With rollback, kl is within {TOLERANCE:g} of the healthy run's"
+        claim = f"With rollback, kl is at most {TOLERANCE:g} times that of the healthy run"
         numbers.append(_count(claim, saved, guarded, "at least 7 of 8", RECOVERED))
     alarms = [row for row in healthy if row["detected_at"] is not None]
     numbers.append(
@@ -106,7 +106,7 @@ def guard_numbers(
 
 
 def _beside(rows: Sequence[Record], row: Record, level: str) -> Record | None:
-    """The run of the same block and seed with another guard."""
+    """The run of the same block and seed with another level of `guard`."""
     same = (
         r
         for r in rows

@@ -1,4 +1,4 @@
-"""A study: a grid of runs of recipes, and the claims that they are to test.
+"""A study: a grid of runs of recipes, and the claims that they test.
 
 A study is a YAML file:
 
@@ -20,10 +20,10 @@ A study is a YAML file:
       - {says: kl falls as beta grows, check: falls, column: kl, along: beta}
     numbers: theory                           numbers beside the runs'; see theory.py
 
-Options are those of `coldness train RECIPE --OPTION VALUE`; the guard of a run warns and does
-nothing else, unless guard.policy is set. Like a recipe, a study from elsewhere runs no code: it
-names options and values, which go the way of the command line, and its runs are folders within the
-study's own, whatever it calls them.
+Options are those of `coldness train RECIPE --OPTION VALUE`; the guard of a run only warns,
+unless guard.policy is set. Like a recipe, a study from elsewhere runs no code: it names options and
+values, which are checked as on the command line, and the folders of its runs are always within the
+folder of the study, whatever their names.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ RESERVED = {
     "kl_per_dimension",
     *STUDIED,
 }  # fmt: skip
-"""Columns of the table that no axis may be called."""
+"""Columns of the table whose names no axis may have."""
 
 LONGEST_NAME = 200
 
 UNMENDED: Options = {"guard.policy": "warn"}
-"""Set in every run before all else: a study measures what a method does, also where it fails."""
+"""Set first in every run: a study measures what a method does, including its failures."""
 
 
 def file_name(text: str) -> str:
-    """A name for a file or folder that leads nowhere else, whatever the text."""
+    """A safe name for a file or folder, whatever the text: it leads to no other folder."""
     return re.sub(r"[^\w.=+-]+", "_", text).lstrip(".")
 
 
@@ -80,7 +80,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a study: where it stands in the grid, and the overrides that put it there."""
+    """One run of a study: its place in the grid, and the overrides that define it."""
 
     block: str
     recipe: str
@@ -90,24 +90,24 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Of its folder: no part of it leads out of the folder that it is in."""
+        """Name of the run's folder; no part of it leads out of the study's folder."""
         levels = [f"{axis}={level}" for axis, level in self.levels.items()]
         whole = "-".join([self.block, *levels, f"seed={self.seed}"])
         return file_name(whole)
 
     @property
     def place(self) -> dict[str, Any]:
-        """In the grid: block and levels."""
+        """Place in the grid: block and levels."""
         return {"block": self.block, **self.levels}
 
     @property
     def overrides(self) -> Options:
-        """Of its recipe, by path."""
+        """Overrides of the recipe, by path."""
         return {**self.options, "seed": self.seed}
 
     @property
     def words(self) -> list[str]:
-        """The overrides as a command line has them."""
+        """The overrides as command-line options."""
         return [f"--{option}={_word(value)}" for option, value in self.overrides.items()]
 
     def with_options(self, **options: Any) -> Cell:
@@ -116,7 +116,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Study:
-    """A grid of runs, and what they are to show."""
+    """A grid of runs, and the claims that they test."""
 
     name: str
     title: str
@@ -129,7 +129,7 @@ class Study:
 
     @property
     def axes(self) -> list[str]:
-        """Columns of the table that the study varies, beside the seed."""
+        """Columns of the table that the study varies, apart from the seed."""
         return ["block", *dict.fromkeys(axis for block in self.blocks for axis in block.axes)]
 
     def cells(self, seeds: int) -> list[Cell]:
@@ -154,7 +154,7 @@ def find_study(study: str) -> Path:
 
 
 def read_study(study: str) -> Study:
-    """The study of a packaged name or of a path; all that is wrong with it is said here."""
+    """The study of a packaged name or of a path; all errors in the file are raised here."""
     path = find_study(study)
     try:
         text = yaml.safe_load(path.read_text())
@@ -202,7 +202,7 @@ def _block(text: Any, shared: Options, path: Path) -> Block:
 
 
 def _levels(levels: Any, where: str) -> dict[Any, Options]:
-    """Of an axis, in either of its two forms."""
+    """Levels of an axis, in either of its two forms."""
     levels = _mapping(levels, where)
     values = next(iter(levels.values()), None)
     if len(levels) == 1 and isinstance(values, list):
@@ -216,7 +216,7 @@ def _levels(levels: Any, where: str) -> dict[Any, Options]:
 
 
 def _plain(value: Any) -> Any:
-    """YAML reads 1e-3 as text: numbers that are written so become numbers."""
+    """Turns text such as 1e-3, which YAML does not read as a number, into numbers."""
     try:
         return float(value) if isinstance(value, str) else value
     except ValueError:
@@ -224,7 +224,7 @@ def _plain(value: Any) -> Any:
 
 
 def _level(value: Any) -> Any:
-    """What a level is called in the table: a number where it is one, else its text."""
+    """The level as shown in the table: a number if it is one, otherwise its text."""
     value = _plain(value)
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
@@ -240,7 +240,7 @@ def _combinations(block: Block) -> Iterator[tuple[dict[str, Any], Options]]:
 
 
 def _claim(text: Any, study: Study, where: str) -> dict[str, Any]:
-    """Refuses what could not be judged when all runs are done."""
+    """Raises an error for a claim that could not be judged once all runs are done."""
     text = _mapping(text, where)
     check = text.get("check")
     if not isinstance(check, str) or check not in CHECKS:
@@ -262,7 +262,7 @@ def _claim(text: Any, study: Study, where: str) -> dict[str, Any]:
     meant = [cell.place for cell in study.cells(1) if is_meant(cell.place, of_where)]
     if not meant or any(asked.get("along", "block") not in place for place in meant):
         raise RecipeError(
-            f"{where}: {text.get('says', check)!r} is of no runs, or of some without it"
+            f"{where}: {text.get('says', check)!r} selects no runs, or runs without its axis"
         )
     return {"says": "", **text}
 
@@ -272,14 +272,14 @@ def _check_names(study: Study, where: str) -> None:
         raise RecipeError(f"{where} has no blocks")
     names = [cell.name for cell in study.cells(1)]
     if len(set(names)) < len(names):
-        raise RecipeError(f"{where}: two runs would have one name; call blocks and levels apart")
+        raise RecipeError(f"{where}: two runs have the same name; rename blocks or levels")
     longest = max(names, key=len)
     if len(longest.encode()) > LONGEST_NAME:
-        raise RecipeError(f"{where}: {longest[:40]}... is too long a name for a folder")
+        raise RecipeError(f"{where}: the name {longest[:40]}... is too long for a folder")
 
 
 def _options(text: Any, where: str) -> Options:
-    """Options of `coldness train` and their values; none where there is nothing."""
+    """Options of `coldness train` and their values; empty if there are none."""
     fields = {*inspect.signature(Settings).parameters, "temperature"} - {"seed"}
     options = _mapping(text or {}, where)
     for option in options:

@@ -60,7 +60,7 @@ SHOWN = {
 """Metrics that are drawn: title, caption, label of the axis, and the metric that is its floor."""
 
 FRACTIONS = ("accuracy",)
-"""On a linear axis; other metrics that are positive are on a logarithmic one."""
+"""Metrics on a linear axis; other metrics that are positive are on a logarithmic one."""
 
 
 def is_drawn(block: Block) -> bool:
@@ -71,13 +71,13 @@ def is_drawn(block: Block) -> bool:
 
 
 def legend(block: Block) -> list[str]:
-    """Names of the lines, in order; none where there is a single one."""
+    """Names of the lines, in order; empty for a single line."""
     names = [words(levels) for levels in strip_levels(block)]
     return names if len(names) > 1 else []
 
 
 def curves(block: Block, lines: Sequence[Columns]) -> list[Curve]:
-    """Those that any run has a value of; where none has, the first two, with runs that diverged."""
+    """Curves of metrics that any run has; if none has any, the first two, with diverged runs."""
     axis = str(column_axis(block))
     levels = [column[axis] for column in column_levels(block)]
     there = [
@@ -91,7 +91,7 @@ def curves(block: Block, lines: Sequence[Columns]) -> list[Curve]:
 
 
 def lines(block: Block, rows: Sequence[Record]) -> list[Columns]:
-    """What `curves` draw: columns of a block's table, one set per line."""
+    """The data of `curves`: columns of a block's table, one set per line."""
     rows = at(rows, {"block": block.name})
     return [_columns(at(rows, levels), str(column_axis(block))) for levels in strip_levels(block)]
 

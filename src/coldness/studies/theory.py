@@ -1,4 +1,4 @@
-"""Numbers of studies beside those of their runs; here `beta-theory`, what appendices derive."""
+"""Numbers of studies beside those of their runs; here the appendices of `beta-theory`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _fixed_point(row: Mapping[str, Any], run: RunFolder) -> list[Number]:
 
 
 NUMBERS: dict[str, Callable[..., list[Number]]] = {"theory": theory, "guard": guard_numbers}
-"""By what a study's file calls them: from rows, folder of the runs, quick or not, and a display."""
+"""Functions by their name in a study's file: of rows, folder of runs, quick, and a display."""
 
 ROWS: dict[str, Callable[..., list[dict[str, Any]]]] = {"guard": guard_rows}
-"""Columns that compare runs with each other, by the same names: from rows and folder."""
+"""Functions that add columns comparing runs, by the same names: of rows and folder."""

@@ -1,7 +1,7 @@
 """Construction: from settings and their seed to a live run.
 
 Everything random is drawn from the seed: weights of networks that are made for the data's shape,
-examples that coordinates are estimated from, what banks hold first.
+examples that coordinates are estimated from, and the first states of replay buffers (banks).
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from coldness.training.settings import Settings
 
 EXAMPLES_FOR_COORDINATES = 20_000
 VALUES_FOR_COORDINATES = 2**24
-"""At most so many examples, and of large ones so many values, tell the coordinates."""
+"""Most examples, and most values in them, that coordinates are estimated from."""
 
 VALUES_FOR_COVARIANCE = 2**27
-"""Of finite data, whose every example is taken once where coordinates are full: a covariance needs
-many examples per dimension. 43,690 images of 3 x 32 x 32."""
+"""Most values for a full covariance of finite data, which needs many examples per dimension: each
+example is used once. This is 43,690 images of 3 x 32 x 32."""
 
 
 def build(s: Settings) -> Training:
     """The run at its beginning. The energy, sources and terms of the settings are used in place.
 
     Raises:
-        ValueError: parts that do not fit each other, in one line.
+        ValueError: parts do not fit each other; the message is one line.
     """
     energy, data = s.energy, s.data
-    # Networks draw their weights from the global generator, which is left as it was.
+    # Networks draw their weights from the global generator, which is restored afterwards.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(s.seed)
         energy.build(data.domain)
@@ -56,7 +56,7 @@ def build(s: Settings) -> Training:
 
 
 def _check(s: Settings) -> None:
-    """Refuses parts that do not fit each other."""
+    """Raises ValueError for parts that do not fit each other."""
     if s.conditional and not s.energy.classes:
         raise ValueError("conditional sources need an energy with classes")
     if s.conditional and s.data.labelled is None:
@@ -74,11 +74,11 @@ def _check(s: Settings) -> None:
             "validation part"
         )
     if s.preconditioner != "none" and s.energy.is_composite:
-        raise ValueError("a preconditioner needs an energy that is not made of others")
+        raise ValueError("a preconditioner needs an energy that is not composed of others")
 
 
 def _examples(s: Settings, generator: torch.Generator) -> Tensor:
-    """That coordinates are estimated from."""
+    """Examples that coordinates are estimated from."""
     values = s.data.domain.dimensions
     count = min(EXAMPLES_FOR_COORDINATES, max(1, VALUES_FOR_COORDINATES // values))
     x = s.data.sample(count, generator)

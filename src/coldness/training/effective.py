@@ -1,6 +1,6 @@
-"""What an iteration runs with: its settings at iteration t, with the guard's relief applied.
+"""Effective values of one iteration: the settings at iteration t, with the guard's relief applied.
 
-This is the one place where relief takes effect. Without relief it is what the settings say.
+This is the only place where relief takes effect. Without relief the settings are unchanged.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from coldness.training.settings import Settings
 
 @dataclass(frozen=True)
 class Effective:
-    """Numbers of one iteration.
+    """Values of one iteration.
 
     Args:
         sources: streams of negatives.
-        betas: of each source's contrast.
-        temperings: chains of each source follow this times U.
-        step_scales: factor of each kernel's step.
-        rate: factor of the optimiser's learning rate.
-        data_noise: standard deviation of noise on data; None where none is drawn.
-        least_grad_scale: updates with a smaller GradScale are left out.
+        betas: beta of each source's contrast.
+        temperings: factor on U that the chains of each source follow.
+        step_scales: factor on each kernel's step.
+        rate: factor on the optimiser's learning rate.
+        data_noise: standard deviation of noise on data; None for no noise.
+        least_grad_scale: updates with a smaller GradScale are skipped.
     """
 
     sources: list[Source]

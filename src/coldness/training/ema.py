@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 
 class MovingAverage:
-    """Average of a module's parameters, which can take their place for a while.
+    """Average of a module's parameters, which can replace them temporarily.
 
     Args:
-        module: whose parameters are followed.
-        decay: in (0, 1).
+        module: whose parameters are averaged.
+        decay: fraction of the average that is kept per update, in (0, 1).
     """
 
     def __init__(self, module: nn.Module, decay: float) -> None:

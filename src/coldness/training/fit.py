@@ -1,7 +1,7 @@
 """The loop around an iteration: logging, checkpoints, the guard, Ctrl-C.
 
-Rows are read back from the device a block at a time, so that nothing waits for them; looks of the
-guard and checkpoints are at fixed iterations, so that a run that was stopped goes on the same.
+Rows are read back from the device a block at a time, so that nothing waits for them. Checks of the
+guard and checkpoints are at fixed iterations, so that a resumed run gives the same results.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ ITERATIONS_PER_BLOCK = 50
 
 
 class Interrupted(RuntimeError):
-    """The user asked a run to stop."""
+    """The user interrupted a run."""
 
     exit_code = 130
     model: Any = None
-    """The model so far, where `coldness.train` raises this."""
+    """The model so far, if raised by `coldness.train`."""
 
 
 @dataclass(frozen=True)
 class History:
-    """What a run logged, where it has no folder: columns of metrics.csv, and the guard's events."""
+    """Logs of a run without a folder: columns of metrics.csv, and events of the guard."""
 
     columns: dict[str, list[float]]
     events: list[Event]
@@ -45,7 +45,7 @@ class History:
 def guard_of(training: Training, folder: Path | None) -> Rescue:
     """The guard of a run, fresh or loaded from a checkpoint."""
     s = training.settings
-    # Labels teach on where no negative does.
+    # Labels still give a gradient where negatives do not.
     watch = Watch(s.data.domain.dimensions, s.energy.ordinary_gap, can_starve=not s.wants_labels)
     return Rescue(training, s.guard, watch, folder, training.guard_state)
 
@@ -57,13 +57,13 @@ def fit(
 ) -> History | None:
     """Iterates to the end, logging to folder/metrics.csv and saving to folder/checkpoints.
 
-    Ctrl-C saves and raises Interrupted. A run that the guard gives up raises Diverged, with the
-    last good model in `training`, saved.
+    Ctrl-C saves the run and raises Interrupted. A run that the guard stops raises Diverged,
+    with the last good model in `training` and saved.
 
     Args:
         training: the run, fresh or loaded from a checkpoint.
-        folder: of the run; None to write nothing and give back what would have been logged.
-        on_block: called now and then with the iteration and its metrics, for a progress display.
+        folder: of the run; None to write nothing and return the logs instead.
+        on_block: called regularly with the iteration and its metrics, for a progress display.
     """
     s = training.settings
     if folder is not None:
@@ -97,8 +97,8 @@ def fit(
                 rows = metrics.drain()
                 rescue.watch.add(rows)
                 metrics.write(rows)
-                # Looks are at fixed iterations, so that a run that was stopped goes on the same;
-                # what is not finite is never saved.
+                # Checks are at fixed iterations, so that a resumed run gives the same results;
+                # NaN and infinite values are never saved.
                 rolled_back = False
                 if end or t % s.guard.every == 0 or not rescue.watch.finite:
                     rolled_back = rescue.look()
@@ -119,7 +119,7 @@ def fit(
 
 @contextmanager
 def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Gives a function that says whether Ctrl-C was pressed; a second press ends at once."""
+    """Yields a function that tells whether Ctrl-C was pressed; a second press ends at once."""
     pressed = False
 
     def press(number: int, frame: Any) -> None:

@@ -1,6 +1,6 @@
-"""Pictures of a run of images while it is trained: negatives of its first source, a few times.
+"""Pictures during the training on images: negatives of the first source, at a few iterations.
 
-Kept as bytes: values are cut to [-1, 1] and rounded, for looking at alone.
+Stored as bytes: values are clipped to [-1, 1] and rounded, for display only.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ IMAGES = 36
 
 
 class Pictured(Protocol):
-    """What is looked at of a run."""
+    """The interface of a run that pictures are taken of."""
 
     iteration: int
     x_model: torch.Tensor
 
 
 class Grids:
-    """grids.npz: iterations (T,), and x (T, n, C, H, W) in uint8. Nothing where data is no images.
+    """grids.npz: iterations (T,), and x (T, n, C, H, W) in uint8. No file unless data is images.
 
     Args:
-        folder: of the run; None for no file. What a run that is resumed has left there is kept up
-            to its iteration.
+        folder: of the run; None for no file. Pictures of a resumed run are kept up to its
+            iteration.
         training: the run.
-        settings: of it.
+        settings: of the run.
     """
 
     def __init__(self, folder: Path | None, training: Pictured, settings: Settings) -> None:
@@ -48,13 +48,13 @@ class Grids:
         self.due = {max(1, round(n * (k + 1) / TIMES)) for k in range(TIMES)}
 
     def look(self) -> None:
-        """After an iteration."""
+        """Takes a picture after an iteration, if one is due."""
         t = self.training.iteration
         if self.active and t in self.due:
             self.kept[t] = as_bytes(self.training.x_model[:IMAGES])
 
     def save(self) -> None:
-        """Beside a checkpoint; what lies ahead of a run that was rolled back is dropped."""
+        """Called with every checkpoint; drops pictures of iterations that were rolled back."""
         now = self.training.iteration
         self.kept = {t: x for t, x in self.kept.items() if t <= now}
         if not self.kept or self.path is None:
@@ -77,4 +77,4 @@ def _read(path: Path) -> dict[int, NDArray[np.uint8]]:
         with np.load(path, allow_pickle=False) as file:
             return dict(zip(file["iterations"].tolist(), file["x"], strict=True))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise BadFile(f"{path} is truncated or not of coldness") from error
+        raise BadFile(f"{path} is truncated or was not written by coldness") from error

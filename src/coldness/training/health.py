@@ -1,4 +1,4 @@
-"""Metrics of a training for metrics.json, from what the run wrote: metrics.csv and events.jsonl."""
+"""Metrics of a training for metrics.json, from the run's metrics.csv and events.jsonl."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coldness.runs.log import read_metrics
 
 
 def training_metrics(folder: Path) -> dict[str, float]:
-    """Of the run in a folder.
+    """Metrics of the run in a folder.
 
     Raises:
         BadFile: a file is missing or broken.
@@ -24,14 +24,14 @@ def training_metrics(folder: Path) -> dict[str, float]:
     try:
         columns = {k: np.array(v, dtype=np.float64) for k, v in read_metrics(path).items()}
     except (OSError, ValueError) as error:
-        raise BadFile(f"{path} is missing, truncated or not of coldness") from error
+        raise BadFile(f"{path} is missing, truncated or was not written by coldness") from error
     return metrics_of(columns, read_events(folder / "events.jsonl"))
 
 
 def metrics_of(
     columns: Mapping[str, NDArray[np.float64]], events: Sequence[Event]
 ) -> dict[str, float]:
-    """The same from columns and events; those of the guard are there where the run had one.
+    """The same from columns and events; metrics of the guard are included if the run had one.
 
     accuracy_best is the best accuracy on the validation part during training.
     """

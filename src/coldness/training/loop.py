@@ -1,4 +1,4 @@
-"""Training: one iteration, top to bottom. build.py constructs it, fit.py has the loop around it.
+"""Training: one iteration, from top to bottom. build.py constructs it, fit.py runs the loop.
 
     data -> negatives of every source -> contrast -> terms -> update
 
@@ -40,16 +40,16 @@ Metrics = dict[str, Tensor | float]
 
 
 class Training:
-    """A run in memory: all mutable things, and the iteration that changes them.
+    """A run in memory: all mutable state, and the iteration that changes it.
 
-    Made by `build`.
+    Constructed by `build`.
 
     Args:
-        settings: what the run is made of. Its energy, sources and terms are used in place.
+        settings: the parts of the run. The energy, sources and terms are used in place.
         fabric: of the device.
         optimiser: of the energy's parameters.
         ema: average of these parameters; None for none.
-        data_generator: random numbers of the data, on the processor.
+        data_generator: random numbers of the data, on the CPU.
         chain_generator: random numbers of the chains, on the device.
         compiled: for each source, whether its chains are compiled.
     """
@@ -84,12 +84,12 @@ class Training:
         self.relief = Relief()
 
     def iterate(self) -> Metrics:
-        """One update of the network; gives the metrics of this iteration."""
+        """Updates the network once; returns the metrics of this iteration."""
         s = self.settings
         now = effective(s, self.relief, self.iteration)
         metrics: Metrics = {ATTEMPT: self.attempt}
 
-        # Data, with noise where asked (Eq. 5A), and classes where chains have them.
+        # Data, with noise if configured (Eq. 5A), and classes if chains are conditional.
         if s.conditional:
             x_data, y_data = self._labelled(now)
         else:
@@ -133,7 +133,7 @@ class Training:
     def _negatives(
         self, k: int, now: Effective, x_data: Tensor, y_data: Tensor | None, metrics: Metrics
     ) -> Tensor:
-        """Chains of source k, and what they met."""
+        """Chains of source k, and their statistics."""
         source, tempering = now.sources[k], now.temperings[k]
         with self.autocast():
             chains = source.draw(
@@ -146,7 +146,7 @@ class Training:
                 labels=y_data,
                 at_once=self.settings.at_once,
             )
-        # |dE|, as in the Anatomy paper: without coldness and, where there is any, tempering.
+        # |dE|, as in the Anatomy paper: without coldness and without tempering.
         r = chains.gradient_norm / (self.energy.coldness * (tempering or 1))
         metrics.update(_of(k, {"r": r, "acceptance": chains.acceptance, **source.metrics()}))
         return chains.x
@@ -179,7 +179,7 @@ class Training:
         return torch.stack(losses).sum()
 
     def _update(self, now: Effective, loss: Tensor, metrics: Metrics) -> None:
-        """One step of the optimiser, unless the update is starved; then the terms' own."""
+        """One step of the optimiser, skipped if starved, and then the terms' own updates."""
         s, t, n = self.settings, self.iteration, self.settings.iterations
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * now.rate
@@ -231,14 +231,14 @@ class Training:
         return x + self.energy.coordinates.push(now.data_noise * noise)
 
     def autocast(self) -> AbstractContextManager[object]:
-        """In which networks run."""
+        """The precision context in which networks run."""
         return autocast(self.settings.precision, self.fabric.device)
 
     def check(self) -> None:
-        """Runs one iteration and undoes it, so that settings that cannot run are refused.
+        """Runs one iteration and undoes it, so that settings that cannot run raise an error.
 
-        Chains are not compiled. What no checkpoint holds, such as counters of faults.py, is undone
-        too.
+        Chains are not compiled. State that is in no checkpoint, such as counters of faults.py, is
+        restored too.
         """
         s, state, compiled = self.settings, copied(self.state_dict()), self.compiled
         parts = [*(source.start for source in s.sources), *s.terms]
@@ -251,17 +251,17 @@ class Training:
         self.load_state_dict(state)
 
     def relieve(self, relief: Relief) -> None:
-        """Puts relief in force, in place of what was."""
+        """Applies this relief in place of the previous one."""
         self.relief = relief
 
     def reseed(self) -> None:
-        """New random numbers, those of the attempt."""
+        """Seeds the random numbers anew, by the number of the attempt."""
         self.data_generator, self.chain_generator = generators(
             self.settings.seed, self.fabric.device, self.attempt
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything mutable."""
+        """All mutable state."""
         s = self.settings
         return {
             "iteration": self.iteration,
@@ -300,16 +300,17 @@ class Training:
 
 
 def _of(k: int, metrics: Mapping[str, Tensor | float]) -> Metrics:
-    """Metrics of source k, by names of their own from the second source on."""
+    """Metrics of source k, with a suffix on their names from the second source on."""
     return {source_key(name, k): value for name, value in metrics.items()}
 
 
 def _of_source(u_data: Tensor, u_model: Tensor, shared: bool, first: bool) -> Metrics:
-    """Metrics of one source on U, beside those of its contrast.
+    """Metrics of one source on U, in addition to those of its contrast.
 
-    d_std is that of the computational loss over pairs (data n, chain n), where they are as many
-    (Revisiting Contrastive Divergence, section 4.2.3). Where sources share a contrast, each has a
-    d and a spread of its own; plain names of the first are the contrast's, so its own differ.
+    d_std is the standard deviation of the computational loss over pairs (data n, chain n), if their
+    numbers are equal (Revisiting Contrastive Divergence, section 4.2.3). Where sources share a
+    contrast, each has a d and a spread of its own. The plain names are those of the contrast, so
+    the metrics of the first source have other names.
     """
     u_data, u_model = u_data.detach(), u_model.detach()
     metrics: Metrics = {}
@@ -329,5 +330,5 @@ def _of_source(u_data: Tensor, u_model: Tensor, shared: bool, first: bool) -> Me
 
 
 def _grad_scale(metrics: Mapping[str, Tensor | float]) -> float:
-    """The largest of all contrasts; reads it back from the device."""
+    """The largest GradScale of all contrasts, read back from the device."""
     return max(float(v) for name, v in metrics.items() if name.startswith("grad_scale"))

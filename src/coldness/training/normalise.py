@@ -11,7 +11,7 @@ from coldness.seeds import generators
 from coldness.training.settings import Evaluation
 
 EXAMPLES_FOR_AIS = 4000
-"""Of the data: for the scales of its Gaussian, and as starts of reverse chains."""
+"""Examples of the data, for the scales of its Gaussian and as starts of reverse chains."""
 
 
 def log_z_of(
@@ -23,7 +23,7 @@ def log_z_of(
     """log Z in the model's coordinates, as a bracket.
 
     Raises:
-        NotFinite: chains met numbers that are not finite.
+        NotFinite: potentials of chains became NaN or infinite.
     """
     of_data, of_chains = generators(how.seed + 1, model.device)
     x = data.sample(EXAMPLES_FOR_AIS, of_data).to(model.device)

@@ -18,8 +18,8 @@ that differs from another in a few fields names it, and sets them:
 
 Overrides follow one rule, in Python and on the command line. A value replaces what is there. A
 mapping is merged into it, and a class named in place of another keeps the arguments that both have,
-so that {"optimiser": "SGD"} keeps lr. What is inside of a list is replaced whole: steps of
-different kernels do not compare. So is everything that `set` names in a file.
+so that {"optimiser": "SGD"} keeps lr. Entries of lists are replaced as a whole, because steps of
+different kernels are not comparable. So is everything that `set` names in a file.
 
 Reading a recipe constructs nothing, and never imports code from outside coldness and PyTorch's
 optimisers unless allowed.
@@ -50,7 +50,7 @@ log = logging.getLogger("coldness")
 
 
 class RecipeError(ConfigurationError):
-    """What is wrong with a recipe or an override, in one line."""
+    """A recipe or an override is wrong; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class Recipe:
         text: YAML of every field of Settings, in its order, with all defaults filled in.
         name: what it was read from: a packaged name or a path.
         allow_imports: whether it may name classes from outside coldness and torch.optim.
-        source: YAML of what was read, before temperature and defaults were filled in, and of the
-            overrides: what further overrides are added to.
+        source: YAML as it was read, before temperature and defaults were filled in, and with the
+            overrides; further overrides are added to it.
     """
 
     text: str
@@ -81,11 +81,11 @@ class Recipe:
         """The recipe of a packaged name, a path or another recipe, with fields overridden.
 
         Args:
-            recipe: what is read.
-            overrides: values by dotted path, `sources.0.steps`; see the top of this file.
+            recipe: a packaged name, a path or a Recipe.
+            overrides: values by dotted path, such as `sources.0.steps`; see the top of this file.
             allow_imports: let it name classes from outside coldness and torch.optim.
         Raises:
-            RecipeError: in one line, what is wrong with it.
+            RecipeError: the recipe is wrong; the message is one line.
         """
         changes: dict[str, Any] = {}
         if isinstance(recipe, Recipe):
@@ -95,7 +95,7 @@ class Recipe:
             node, name = _read(find(str(recipe))), str(recipe)
         try:
             for path, value in (overrides or {}).items():
-                changes.pop(path, None)  # the last one counts, in its place
+                changes.pop(path, None)  # the last override of a path counts
                 changes[path] = describe(value)
             source = yaml.safe_dump([node, changes], sort_keys=False)
             text = complete(Settings, _changed(node, changes), allow_imports=allow_imports)
@@ -108,14 +108,14 @@ class Recipe:
         return Recipe.read(self, overrides)
 
     def parts(self, **live: Any) -> Settings:
-        """The live parts; networks draw their weights by the recipe's seed.
+        """The live parts; networks draw their weights from the recipe's seed.
 
         The global random generator is left as it was.
 
         Args:
             live: fields of Settings that are objects already, such as data.
         Raises:
-            RecipeError: in one line, why a part cannot be made.
+            RecipeError: a part cannot be constructed; the message is one line.
         """
         try:
             with torch.random.fork_rng(devices=[]):
@@ -172,7 +172,7 @@ def find(recipe: str) -> Path:
 
 
 def find_file(name: str, known: dict[str, Path], kind: str, command: str) -> Path:
-    """The file of a known name or of a path; `command` shows the names that there are."""
+    """The file of a known name or of a path; `command` lists the known names."""
     path = known.get(name, Path(name))
     if not path.is_file():
         raise RecipeError(f"no {kind} {name!r}{nearest(name, known)}; see `{command}`")
@@ -190,10 +190,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _based(recipe: dict[str, Any], path: Path) -> dict[str, Any]:
-    """The recipe that `base` names, packaged or a file beside this one, with what is set."""
+    """The recipe that `base` names, packaged or a file beside this one, with `set` applied."""
     base, changes = recipe["base"], recipe.get("set") or {}
     if set(recipe) - {"base", "set"} or not isinstance(base, str) or not isinstance(changes, dict):
-        raise RecipeError(f"{path} must hold `base: RECIPE` and `set: {{FIELD: VALUE}}` alone")
+        raise RecipeError(f"{path} must hold only `base: RECIPE` and `set: {{FIELD: VALUE}}`")
     beside = path.parent / base
     found = beside if beside.is_file() and beside.resolve() != path.resolve() else find(base)
     if found.resolve() == path.resolve():
@@ -205,8 +205,8 @@ def _based(recipe: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _changed(node: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe with its overrides; those of kernels in lists come before the temperature, which
-    gives a step to the kernel that there is then, and all others, such as coldness, after it."""
+    """The recipe with its overrides. Overrides of kernels in lists are applied before the
+    temperature, which then sets the step of the new kernel; all others, such as coldness, after."""
     early = {path for path in changes if path.split(".")[0] in ("sources", "temperature")}
     for path in changes:
         if path in early:
@@ -225,7 +225,7 @@ def override(node: dict[str, Any], path: str, value: Any, whole: bool = False) -
         node: the recipe, which is changed.
         path: of the field, with dots.
         value: plain data.
-        whole: replace what is there, and keep nothing of it.
+        whole: replace the value as a whole instead of merging.
     """
     holder: Any = node
     *steps, last = path.removesuffix(".class_path").split(".")
@@ -238,7 +238,7 @@ def override(node: dict[str, Any], path: str, value: Any, whole: bool = False) -
 
 
 def _inside(holder: Any, step: str, path: str) -> Any:
-    """The mapping or list at a step of a path, made where there is none."""
+    """The mapping or list at a step of a path, created if it is missing."""
     holder, key = _place(holder, step, path)
     part = holder[key] if isinstance(holder, list) else holder.get(key)
     if isinstance(part, str):  # a class by its bare name
@@ -261,7 +261,7 @@ def _place(holder: Any, step: str, path: str) -> tuple[Any, Any]:
 
 
 def _merged(old: Any, new: Any) -> Any:
-    """What stands where there was `old` and `new` is given."""
+    """The value that results where `new` overrides `old`."""
     if isinstance(old, str) and isinstance(new, dict) and "class_path" not in new:
         old = {"class_path": old}
     if not isinstance(old, dict) or not isinstance(new, (dict, str)):
@@ -280,7 +280,7 @@ def _merged(old: Any, new: Any) -> Any:
 
 
 def _accepted(name: Any, given: dict[str, Any]) -> dict[str, Any]:
-    """Those of the arguments that the class of this name has too."""
+    """The arguments that the class of this name also has."""
     cls = find_class(name) if isinstance(name, str) else None
     if cls is None or takes_more(cls):
         return given
@@ -292,7 +292,7 @@ def _accepted(name: Any, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _expand_temperature(recipe: dict[str, Any]) -> None:
-    """drift and noise become the coldness of the energy and the step of kernels that have none."""
+    """Turns drift and noise into the energy's coldness and the step of kernels without one."""
     if "temperature" not in recipe:
         return
     pair = recipe.pop("temperature")
@@ -319,7 +319,7 @@ def _expand_temperature(recipe: dict[str, Any]) -> None:
 
 
 def _with_arguments(holder: dict[str, Any], key: str, at: str) -> dict[str, Any]:
-    """The init_args of a part, made where it was named by its class alone."""
+    """The init_args of a part, created if it is given by its class name alone."""
     part = holder.get(key)
     if isinstance(part, str):
         part = holder[key] = {"class_path": part}

@@ -1,4 +1,4 @@
-"""What training leaves: the model of a run, with averaged weights where there is an average."""
+"""The result of training: the model of a run, with averaged weights if there is an average."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from coldness.training.normalise import log_z_of
 from coldness.training.settings import Evaluation
 
 EXAMPLES_FOR_SCALE = 1000
-"""Whose moments are kept where samples start like data."""
+"""Examples whose moments are stored where samples start like data."""
 
 
 def model_of(training: Training) -> Model:
-    """The model of a run as it is now, on its own: training on does not change it."""
+    """An independent copy of the model of a run: further training does not change it."""
     s, n = training.settings, training.settings.iterations
     with training.ema.in_place() if training.ema is not None else nullcontext():
         energy = deepcopy(training.energy)
@@ -41,7 +41,7 @@ def model_of(training: Training) -> Model:
 
 
 def normalise(model: Model, data: Data, how: Evaluation, on_stage: Stage) -> None:
-    """Estimates the model's log Z where asked; a model that has none is left without."""
+    """Estimates the model's log Z if configured; if that fails, the model has no log Z."""
     if how.ais is None:
         return
     try:

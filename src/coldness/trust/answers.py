@@ -1,4 +1,4 @@
-"""What every answer of a verdict is made of: a question, a grade, and the metrics behind it."""
+"""The parts of every answer of a verdict: a question, a grade, and the metrics behind it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coldness.metrics import QUESTIONS, Topic
 Grade = Literal["yes", "partly", "no", "not measured"]
 
 ENOUGH_SAMPLES = 1000
-"""With fewer, the error of a metric is so large that "yes" would mean little; it is "partly"."""
+"""With fewer samples, metrics are too uncertain for a "yes", which becomes "partly"."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class Answer:
         topic: which question.
         grade: yes, partly, no or not measured.
         measured: the numbers behind the grade, as text.
-        text: what it means, in plain sentences.
-        metrics: entries of metrics.json that the answer was drawn from.
+        text: what the grade means, in plain sentences.
+        metrics: entries of metrics.json that the answer is based on.
     """
 
     topic: Topic
@@ -39,9 +39,9 @@ class Answer:
 
 
 class Noted(Mapping[str, float]):
-    """Metrics that note which of them were looked up: those an answer is drawn from.
+    """Metrics that record which of them were looked up: those that an answer is based on.
 
-    Iterating over keys notes nothing.
+    Iterating over keys records nothing.
     """
 
     def __init__(self, metrics: Mapping[str, float]) -> None:
@@ -66,7 +66,7 @@ class Noted(Mapping[str, float]):
 
 
 def grade(value: float, yes: float, partly: float) -> Grade:
-    """Of a metric that should be small; NaN is a no."""
+    """The grade of a metric that should be small; NaN is a no."""
     return "yes" if value < yes else "partly" if value < partly else "no"
 
 
@@ -75,9 +75,9 @@ def worst(*grades: Grade) -> Grade:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """To so many digits, without an exponent where it can be read without."""
+    """The value to this many digits, without an exponent where it is readable without one."""
     if not math.isfinite(value):
-        return "infinite" if math.isinf(value) else "not a number"
+        return "infinite" if math.isinf(value) else "NaN"
     whole = min(10**digits, 1000)
     if value == 0 or 1e-4 <= abs(value) < whole:
         return f"{value:.{digits}g}"

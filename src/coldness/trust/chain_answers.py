@@ -8,7 +8,7 @@ graded by their KID instead of both (quality_answer.py): distances between pixel
 and not to what images show.
 
 Long chains must also have converged (diagnostics/convergence.py). Samples that look right while
-their potentials still change, or lie far below those of data, are right for now only.
+their potentials still change, or lie far below those of data, may look wrong after more steps.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from coldness.trust.answers import ENOUGH_SAMPLES, Answer, Grade, grade, number,
 from coldness.trust.quality_answer import kid_grade
 
 FLOOR_YES = 10.0
-"""Times the floor. Energy distance is a squared distance: an error three times that of sampling."""
+"""Times the floor. Energy distance is squared: the error is about three times that of sampling."""
 
 FLOOR_PARTLY = 40.0
 """Times the floor. With 4000 samples of mixture2d: less than one large mode of eight is lost (50),
 and a single Gaussian with the data's mean and spread (58) fails."""
 
 JUDGED_SAMPLES = 4000
-"""What the two limits are for. The floor falls as 1 / samples and an error does not: with fewer
-samples, what may be added to the floor shrinks in proportion."""
+"""Number of samples that the two limits are for. The floor falls as 1 / samples and an error does
+not: with fewer samples, the allowed excess over the floor shrinks in proportion."""
 
 NEIGHBOURS_YES = 0.6
 """A 1-nearest-neighbour classifier tells samples from data less than 60% of the time; 50% is
@@ -40,7 +40,7 @@ NEIGHBOURS_PARTLY = 0.75
 
 
 def generation(metrics: Mapping[str, float]) -> Answer:
-    """Of short chains from noise."""
+    """The answer for short chains from noise."""
     graded, measured, note = _samples(metrics, "short")
     steps = _steps(metrics, "short_steps")
     text = {
@@ -53,7 +53,7 @@ def generation(metrics: Mapping[str, float]) -> Answer:
 
 
 def long_chains(metrics: Mapping[str, float]) -> Answer:
-    """Of chains far longer than those of training."""
+    """The answer for chains far longer than those of training."""
     graded, measured, note = _samples(metrics, "long")
     steps = _steps(metrics, "long_steps")
     text = {
@@ -89,7 +89,7 @@ def _convergence(metrics: Mapping[str, float]) -> tuple[str, bool]:
 
 
 def _acceptance(metrics: Mapping[str, float]) -> str:
-    """Of the training's own step under a Metropolis test, at the ends of long chains."""
+    """Acceptance of the training's own step by a Metropolis test, at the ends of long chains."""
     if "acceptance" not in metrics:
         return ""
     rate = metrics["acceptance"]
@@ -141,7 +141,7 @@ def too_few(samples: float) -> str:
 
 
 def limits(metrics: Mapping[str, float]) -> tuple[float, float]:
-    """What "yes" and "partly" allow, in times the floor."""
+    """Limits of "yes" and "partly", in multiples of the floor."""
     fraction = min(1.0, metrics.get("samples", JUDGED_SAMPLES) / JUDGED_SAMPLES)
     return 1 + (FLOOR_YES - 1) * fraction, 1 + (FLOOR_PARTLY - 1) * fraction
 

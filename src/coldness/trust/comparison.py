@@ -1,8 +1,8 @@
 """Runs side by side: the main metrics of each, and which runs are the best by each of them.
 
-A run is marked as best where no other run is better by more than can be told: overlapping brackets
-are not told apart, nor are differences within the metric's tolerance (coldness.metrics), which for
-energy distances and KIDs is their floor. Runs on different data are not compared at all.
+A run is marked as best where no other run is clearly better. Overlapping brackets count as equal,
+and so do differences within the metric's tolerance (coldness.metrics), which for energy distances
+and KIDs is their floor. Runs on different data are not compared at all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Metrics = Mapping[str, float]
 
 
 def main_metrics(metrics: Metrics) -> dict[str, float]:
-    """Those of a run that the table has a row for."""
+    """The metrics of a run that the table has a row for."""
     found = dict(metrics)
     for key, score in LOWEST.items():
         values = [metrics[f"auroc_{score}_{name}"] for name in set_names(metrics, score)]
@@ -27,7 +27,7 @@ def main_metrics(metrics: Metrics) -> dict[str, float]:
 
 
 def best(runs: Sequence[Metrics]) -> dict[str, list[int]]:
-    """For every metric that several runs have: which of them are the best, by number."""
+    """For every metric that several runs have: the indices of the best runs."""
     values = [main_metrics(metrics) for metrics in runs]
     marked: dict[str, list[int]] = {}
     for entry in map(metric, COMPARED):
@@ -48,7 +48,7 @@ def _on_grid(metrics: Metrics) -> bool:
 
 
 def _reliable(entry: Metric, metrics: Metrics) -> bool:
-    """A loose bracket overlaps with everything, which makes it the best at nothing."""
+    """Whether the bracket is tight; a loose one overlaps with everything and is never the best."""
     return not entry.bracket or _on_grid(metrics) or bracket(metrics) in ("tight", "none")
 
 
@@ -57,7 +57,7 @@ def _comparable(entry: Metric, runs: Sequence[Metrics]) -> bool:
 
 
 def _ends(entry: Metric, metrics: Metrics, value: float) -> tuple[float, float]:
-    """Lowest and highest loss that the metric may stand for."""
+    """Lowest and highest loss that the metric is compatible with."""
     low, high = metrics.get(f"{entry.bracket}_low"), metrics.get(f"{entry.bracket}_high")
     if not _on_grid(metrics) and low is not None and high is not None:
         losses = entry.loss(low), entry.loss(high)

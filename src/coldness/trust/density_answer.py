@@ -2,7 +2,7 @@
 
 On a grid, in one or two dimensions, log Z is exact and so are KL and log-likelihood. In more
 dimensions they come with the bracket of log Z (likelihood/ais.py), and the grade is that of the end
-that is worse for the model. A bracket that is too loose answers nothing, but a density can be known
+that is worse for the model. A bracket that is too loose gives no answer, but a density can be known
 to be wrong: the lower end of KL is below the truth however loose the bracket is, and total
 variation on a slice needs no log Z.
 """
@@ -27,7 +27,7 @@ TV_YES = math.sqrt(KL_YES / 2)
 """What Pinsker's inequality, tv <= sqrt(kl / 2), allows at KL_YES."""
 
 TV_PARTLY = 0.5
-"""Half of the model's mass would have to be moved."""
+"""Half of the model's mass is misplaced."""
 
 LIKELIHOOD_TOLERANCE = 0.05
 """Nats by which a model may be below the better of two plain models: a Gaussian cannot be beaten on
@@ -56,7 +56,7 @@ Metrics = Mapping[str, float]
 
 
 def bracket(metrics: Metrics) -> Bracket:
-    """What annealed importance sampling says of log Z; NaN is loose."""
+    """Quality of the bracket of log Z from annealed importance sampling; NaN is loose."""
     if metrics.get("log_z_failed"):
         return "failed"
     if "log_z_low" not in metrics or "log_z_high" not in metrics:
@@ -88,7 +88,7 @@ def density(metrics: Metrics) -> Answer:
 
 
 def _on_grid(metrics: Metrics) -> Answer:
-    """In the plane, where KL and total variation are integrals."""
+    """The answer in one or two dimensions, where KL and total variation are integrals."""
     grades: list[Grade] = []
     measured: list[str] = []
     if "kl" in metrics:
@@ -101,7 +101,7 @@ def _on_grid(metrics: Metrics) -> Answer:
 
 
 def _estimated(metrics: Metrics) -> Answer:
-    """In more dimensions, with a bracket."""
+    """The answer in more dimensions, with a bracket."""
     kl, low, high = (metrics.get(key, math.nan) for key in ("kl", "kl_low", "kl_high"))
     between = f"between {number(low)} and {number(high)}"
     if bracket(metrics) != "tight":
@@ -113,7 +113,7 @@ def _estimated(metrics: Metrics) -> Answer:
     measured = [f"KL {number(kl)} nats ({between})", *_slice(metrics)]
     graded: Grade = "yes" if high < KL_YES else "partly" if kl < KL_PARTLY else "no"
     if graded == "yes" and not _stays(metrics):
-        text = f"What was measured of it is right, but {ELSEWHERE}"
+        text = f"No problems found in what was measured, but {ELSEWHERE}"
         return Answer("density", "partly", ", ".join(measured), text)
     if "slice_tv" in metrics:
         graded = worst(graded, grade(metrics["slice_tv"], TV_YES, TV_PARTLY))
@@ -149,11 +149,11 @@ def _outside(metrics: Metrics) -> str:
     return f" {outside:.0%} of its mass lies where there is no data." * (outside > MASS_OUTSIDE)
 
 
-# Data whose density is not known.
+# Data whose density is unknown.
 
 
 def _likelihood(metrics: Metrics) -> Answer:
-    """Held-out points under the model and two plain models."""
+    """The answer from held-out points, under the model and two plain models."""
     test = worst_case = metrics["log_likelihood_test"]
     plain = {
         name: metrics[f"log_likelihood_{key}"]
@@ -211,7 +211,7 @@ def likelihood_line(metrics: Metrics) -> str:
     if of == "failed":
         return f"not measured: {FAILED}"
     if of == "none":
-        return "not measured: evaluation.ais is null"
+        return "not measured: evaluation.ais is not set"
     if test is None or "log_likelihood_low" not in metrics:
         return "not measured: there are no test points"
     low, high = number(metrics["log_likelihood_low"], 4), number(metrics["log_likelihood_high"], 4)

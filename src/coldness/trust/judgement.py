@@ -1,4 +1,4 @@
-"""Judging a model, as one verb: its metrics, and the answers that are drawn from them.
+"""Judging a model with one function: its metrics, and the answers that are based on them.
 
 judgement = judge(model, data)
 judgement.metrics["kl"], judgement.answers["density"].grade
@@ -26,15 +26,15 @@ from coldness.trust.answers import Answer
 from coldness.trust.verdict import Verdict, verdict_on
 
 EXAMPLES_FOR_SCALE = 1000
-"""Whose moments are taken where samples start like data."""
+"""Examples whose moments are used where samples start like data."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What was measured of a model, and what it can be trusted with.
+    """What was measured of a model, and what it can be trusted for.
 
     Args:
-        metrics: by key; coldness.metrics says what each is.
+        metrics: by key; coldness.metrics describes each.
         verdict: a summary, and five answers.
         arrays: samples, grids and potentials behind the metrics.
     """
@@ -74,14 +74,14 @@ def judge(
     """Measures a model on data and answers five questions about it.
 
     Args:
-        model: a Model, or any Energy, on data as it is given.
+        model: a Model, or any Energy that takes data as it is given.
         data: `Data`, or an array or tensor of test points in the data's own units.
-        sampler: how samples are drawn, in place of the model's own; an Energy without one is not
-            asked to generate.
+        sampler: how samples are drawn, in place of the model's own sampler; samples of an Energy
+            without a sampler are not measured.
         seed: of the random numbers.
         evaluation: what is measured, and how thoroughly; None for the defaults.
-        others: out-of-distribution sets (N, ...) by name, as the model sees data.
-        banks: persistent chains of the run that trained it.
+        others: out-of-distribution sets (N, ...) by name, in the form that the model takes.
+        banks: replay buffers (persistent chains) of the run that trained it.
         training: metrics of its training; None for those that the model carries.
         on_stage: called with the name of each stage, for a progress display.
     """
@@ -98,7 +98,7 @@ def judge(
 
 
 def _settled(sampler: Source, model: Model, data: Data) -> Source:
-    """The sampler without need of data."""
+    """The sampler in a form that needs no data."""
     x = data.sample(EXAMPLES_FOR_SCALE, torch.Generator().manual_seed(0)).to(model.device)
     scale = sampler.step_scale
     if not isinstance(scale, (int, float)):

@@ -23,7 +23,7 @@ from coldness.trust.answers import ENOUGH_SAMPLES, Answer, Grade, grade, number
 from coldness.trust.chain_answers import too_few
 
 BEHIND_YES = 0.02
-"""Of AUROC: one pair in fifty in the wrong order that the baseline orders correctly. On the same
+"""Difference of AUROC: one pair in fifty that only the baseline orders correctly. On the same
 4000 points of each kind, chance explains a few thousandths."""
 
 BEHIND_PARTLY = 0.1
@@ -41,7 +41,7 @@ NO_BASELINE = "how well that can be done was not measured"
 
 
 def ood(metrics: Mapping[str, float]) -> Answer:
-    """The answer, by the set on which the model does worst."""
+    """The answer, from the set on which the model does worst."""
     sets = set_names(metrics)
     if not sets:
         return Answer("ood", "not measured", "", "It was not tested on out-of-distribution points.")
@@ -56,9 +56,9 @@ def ood(metrics: Mapping[str, float]) -> Answer:
     if which:
         measured += f"; in brackets {BASELINES[which]}"
     if all(map(math.isnan, found.values())):
-        measured = "AUROC not a number"
+        measured = "AUROC is NaN"
     if any(map(math.isnan, found.values())):
-        text = "Some of its energies are NaN, so they rank nothing."
+        text = "Some of its energies are NaN, so points cannot be ranked."
         return Answer("ood", "no", measured, text)
     behind = {name: baseline[name] - found[name] if which else 1 - found[name] for name in sets}
     hardest = max(sets, key=lambda name: behind[name])

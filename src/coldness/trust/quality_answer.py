@@ -25,7 +25,7 @@ from coldness.trust.answers import Grade, grade, number
 SHARE_OF_HALF = 0.25
 
 WORDS = {"inception": "KID", "effnet": "kernel distance in features of EfficientNet-Lite0"}
-"""What it is called, by the network; the better known one first. Only Inception's is called KID."""
+"""Name of the metric by network, the better known first. Only Inception's is called KID."""
 
 
 def kid_grade(metrics: Mapping[str, float], chain: str) -> tuple[Grade, str] | None:

@@ -8,7 +8,7 @@ from coldness.trust.answers import Grade
 def summary(short: Grade, long: Grade, density: Grade, ood: Grade, training: Grade) -> str:
     """Such as: A density you can use, not a generator: its energies ..., chains from noise ...
 
-    The last two are mentioned where they are a no.
+    The last two grades are mentioned only if they are a no.
     """
     faults = _faults(ood, training)
     if density == short == long == "not measured":
@@ -55,7 +55,7 @@ def summary(short: Grade, long: Grade, density: Grade, ood: Grade, training: Gra
 
 
 def _faults(ood: Grade, training: Grade) -> str:
-    """A sentence on what else is wrong."""
+    """A sentence on other problems; empty if there are none."""
     blind = "it does not detect out-of-distribution points"
     ill = "its training was not healthy"
     found = [text for text, graded in ((blind, ood), (ill, training)) if graded == "no"]

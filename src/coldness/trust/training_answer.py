@@ -1,8 +1,8 @@
-"""Was training healthy? What its series show (diagnostics/health.py), and what the guard had to do.
+"""Was training healthy? Answered from its time series (diagnostics/health.py) and guard events.
 
     convergent                    yes: chains and data agree, and nothing diverged
-    non-convergent, oversaturated partly: stable, but what was learned is where chains of that
-                                  length go, not a density
+    non-convergent, oversaturated partly: stable, but the model was fitted to chains of that
+                                  length and is not a density
     diverging, starved            no
 
 A run that the guard stopped is a no. A run that it rolled back or raised an alarm in is partly

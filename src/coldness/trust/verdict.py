@@ -1,4 +1,4 @@
-"""What a trained model can be trusted with: five questions, answered from its metrics.
+"""What a trained model can be trusted for: five questions, answered from its metrics.
 
     Does it generate from noise?    energy distance of short-run samples relative to its floor, and
                                     a 1-NN two-sample test
@@ -11,10 +11,10 @@
     Does it detect out-of-distribution points?
                                     AUROC of its potentials against other points, relative to that
                                     of the true density where it is known (ood_answer.py)
-    Was training healthy?           series of the training, and what the guard had to do
+    Was training healthy?           time series of the training, and alarms of the guard
                                     (training_answer.py)
 
-Pure functions of the dictionary in metrics.json, so that the page and the command line agree.
+Pure functions of the dictionary in metrics.json, so that the report and the command line agree.
 """
 
 from __future__ import annotations
@@ -137,6 +137,6 @@ def verdict_on(metrics: Mapping[str, float]) -> Verdict:
 
 
 def _answer(topic: Topic, metrics: Mapping[str, float]) -> Answer:
-    """With the metrics that it was drawn from."""
+    """The answer, with the metrics that it is based on."""
     noted = Noted(metrics)
     return replace(ANSWERS[topic](noted), metrics=noted.noted)
