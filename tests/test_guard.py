@@ -292,7 +292,7 @@ def test_an_accident_is_rolled_back_and_the_run_completes(tmp_path: Path) -> Non
     assert (alarm["event"], alarm["cause"], alarm["iteration"]) == ("alarm", "not_finite", 33)
     assert rollback["event"] == "rollback"
     assert rollback["action"] == "new seed"
-    assert "from 35 to 30" in rollback["text"]
+    assert "from iteration 35 to 30" in rollback["text"]
 
 
 def test_no_number_is_lost(tmp_path: Path) -> None:
