@@ -18,9 +18,12 @@ from numpy.typing import NDArray
 
 import coldness
 from coldness.chains import GaussianNoise, Source
+from coldness.cli.main import main
 from coldness.data import Mixture2D, Points
 from coldness.energies import Gaussian
+from coldness.files import BadFile
 from coldness.kernels import Langevin
+from coldness.runs.folder import FolderError
 from coldness.training.recipe import Recipe, RecipeError
 from coldness.training.settings import Evaluation
 
@@ -338,3 +341,100 @@ assert seconds < 0.3, seconds
 assert {"train", "load", "judge", "Model"} <= set(dir(coldness))
 """
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_run_knows_the_data_that_it_was_given(
+    tmp_path: Path, array: NDArray[np.float64], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    coldness.train("points", data=array, out=out, overrides=QUICK)
+    before = (out / "model" / "model.yaml").read_text()
+    with pytest.raises(FolderError, match="was trained on other data"):
+        coldness.train("points", data=array + 1, out=out, overrides=QUICK, resume=True)
+    assert (out / "model" / "model.yaml").read_text() == before
+    longer = {**QUICK, "iterations": 40}
+    coldness.train("points", data=array, out=out, overrides=longer, resume=True)
+    assert main(["evaluate", str(out)]) == 2
+    assert "--data FILE" in capsys.readouterr().err
+
+
+def test_images_as_arrays() -> None:
+    """The array that a model was trained on is one that it takes."""
+    bytes_of = np.random.default_rng(0).integers(0, 256, (60, 8, 8), dtype=np.uint8)
+    overrides = {k: v for k, v in QUICK.items() if "ais" not in k}
+    model = coldness.train("digits", data=bytes_of, overrides=overrides)
+    assert model.domain.shape == (1, 8, 8)
+    u = model.potential(bytes_of)
+    np.testing.assert_array_equal(model.potential(bytes_of[..., None]), u)
+    np.testing.assert_array_equal(model.potential(bytes_of.reshape(60, 64)), u)
+    with pytest.raises(ValueError, match="images must be bytes"):
+        coldness.train("digits", data=bytes_of / 255, overrides=overrides)
+    with pytest.raises(RecipeError, match="two classes or more"):
+        coldness.train("digits-jem", data=bytes_of, overrides=overrides)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x: np.ma.masked_array(x, x > 100), "masked"),
+        (lambda x: x.astype(str), "real numbers"),
+        (lambda x: x + 1j, "real numbers"),
+        (lambda x: np.full_like(x, np.nan), "not finite|NaN"),
+    ],
+)
+def test_data_that_is_no_numbers_is_a_value_error(
+    array: NDArray[np.float64], change: Any, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        coldness.train("points", data=change(array), overrides=QUICK)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda x: x.tolist(), lambda x: x.astype(">f8"), lambda x: x.astype(object)],
+    ids=["list", "byte order", "objects"],
+)
+def test_other_kinds_of_arrays(array: NDArray[np.float64], change: Any) -> None:
+    overrides = {**QUICK, "iterations": 1, "evaluation.ais": None}
+    model = coldness.train("points", data=change(array), overrides=overrides)
+    same = coldness.train("points", data=array, overrides=overrides)
+    np.testing.assert_array_equal(model.potential(array), same.potential(array))
+
+
+def test_interrupting_the_estimate_of_log_z_loses_nothing(
+    tmp_path: Path, array: NDArray[np.float64], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("coldness.trainer.normalise", interrupt)
+    with pytest.raises(coldness.Interrupted) as caught:
+        coldness.train("points", data=array, out=tmp_path / "run", overrides=QUICK)
+    assert np.isfinite(caught.value.model.potential(array)).all()
+    np.testing.assert_array_equal(
+        coldness.load(tmp_path / "run").potential(array), caught.value.model.potential(array)
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("precision: float32", "precision: banana", "precision must be one of"),
+        ("at_once: null", "at_once: -3", "at_once must be"),
+        ("version:", "version: [", "not a YAML file"),
+        ("coordinates: none", "coordinates: none\nweights: 1", "does not belong"),
+    ],
+)
+def test_a_damaged_model_is_refused(
+    model: coldness.Model, tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    card = model.save(tmp_path / "m") / "model.yaml"
+    assert old in card.read_text()
+    text = card.read_text().replace(old, new)
+    if "weights: 1" in new:
+        text = "\n".join(
+            line for line in text.splitlines() if "weights: " not in line or ": 1" in line
+        )
+    card.write_text(text)
+    with pytest.raises(BadFile, match=message):
+        coldness.load(card.parent)

@@ -125,8 +125,13 @@ class Domain:
     def check(self, x: Tensor) -> Tensor:
         """Returns points (B, ...) of this shape; raises ValueError for points of another shape.
 
-        Images may be given flattened, one per row.
+        Images may be given flattened, one per row, with channels last, or without channels if
+        they have one.
         """
+        if self.is_images and tuple(x.shape[1:]) == (*self.shape[1:], self.shape[0]):
+            x = x.permute(0, 3, 1, 2)
+        elif self.is_images and self.shape[0] == 1 and tuple(x.shape[1:]) == self.shape[1:]:
+            x = x[:, None]
         if x.dim() == 2 and len(self.shape) != 1 and x.shape[1] == self.dimensions:
             return x.reshape(-1, *self.shape)
         if tuple(x.shape[1:]) == self.shape:

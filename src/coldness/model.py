@@ -16,13 +16,14 @@ their numbers. Loading runs no code from either.
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -229,9 +230,7 @@ class Model:
     def to(self, device: str | torch.device) -> Model:
         """Moves the model to a device and returns it."""
         self.energy.to(device)
-        for value in self.kept.values():
-            if isinstance(value, nn.Module):
-                value.to(device)
+        self.kept = {name: value.to(device) for name, value in self.kept.items()}
         return self
 
     def labels(self, label: str | int | Sequence[int], count: int) -> Tensor:
@@ -265,10 +264,11 @@ class Model:
         there = folder.is_dir() and any(folder.iterdir())
         if there and not (overwrite and _is_model(folder)):
             raise FileExistsError(f"{folder} exists; overwrite=True replaces a model")
-        card = f"{MARK}\n" + yaml.safe_dump(self._card(), sort_keys=False, width=100)
-        tensors = self._tensors()
+        described, tensors = self._card(), self._tensors()
         folder.mkdir(parents=True, exist_ok=True)
         save_tensors(folder / WEIGHTS, tensors)
+        described["weights"] = _digest(folder / WEIGHTS)
+        card = f"{MARK}\n" + yaml.safe_dump(described, sort_keys=False, width=100)
         write_atomically(folder / CARD, lambda file: file.write(card.encode()))
         return folder
 
@@ -360,7 +360,10 @@ def load(source: str | Path, *, allow_imports: bool = False) -> Model:
 def _read(folder: Path, allow_imports: bool) -> Model:
     card = _read_card(folder / CARD)
     tensors = load_tensors(folder / WEIGHTS)
+    if card.get("weights") != _digest(folder / WEIGHTS):
+        raise BadFile(f"{folder / WEIGHTS} does not belong to {folder / CARD}")
     try:
+        _check_card(card)
         energy = construct(Energy, card["energy"], allow_imports=allow_imports)  # type: ignore[type-abstract]
         units = construct(Units, card["units"], allow_imports=allow_imports)  # type: ignore[type-abstract]
         domain = Domain(tuple(card["shape"]), units, tuple(map(str, card["classes"])))
@@ -392,6 +395,20 @@ def _read(folder: Path, allow_imports: bool) -> Model:
     except (KeyError, RuntimeError, TypeError, ValueError, AttributeError) as error:
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise BadFile(f"{folder} holds an incomplete model: {line}") from error
+
+
+def _digest(path: Path) -> str:
+    """Of the weights that a card belongs to."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _check_card(card: Mapping[str, Any]) -> None:
+    for name, allowed in (("precision", get_args(Precision)), ("compile", ("auto", "never"))):
+        if card[name] not in allowed:
+            raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {card[name]!r}")
+    count = card["at_once"]
+    if count is not None and not (isinstance(count, int) and count > 0):
+        raise ValueError(f"at_once must be >= 1 or null, got {card['at_once']!r}")
 
 
 def _log_z(saved: Mapping[str, Any]) -> LogZ:

@@ -21,7 +21,8 @@ import numpy as np
 import yaml
 
 from coldness.batching import at_most
-from coldness.data import as_data
+from coldness.configuration import construct
+from coldness.data import Augmentation, as_data, fingerprint
 from coldness.files import load_checkpoint
 from coldness.guard.policy import Diverged
 from coldness.machine import threads
@@ -138,9 +139,10 @@ def carry_out(
     folder = None if out is None else RunFolder(out)
     if folder is not None:
         folder.check_for(resume, overwrite)
-        if resume:
-            _check_same(folder, recipe)
     live = {} if data is None else {"data": as_data(data, _options(recipe))}
+    mark = fingerprint(live["data"]) if live else ""
+    if folder is not None and resume:
+        _check_same(folder, recipe, mark)
     settings = recipe.parts(**live)
     with threads(settings.threads):
         training = _ready(settings)
@@ -150,7 +152,7 @@ def carry_out(
             if folder is not None:
                 folder.open(overwrite)
                 kept = folder.command() if resume else command
-                folder.save_config(recipe.text, recipe.name, kept)
+                folder.save_config(recipe.text, recipe.name, kept, mark)
                 if resume and folder.checkpoint.exists():
                     training.load_state_dict(load_checkpoint(folder.checkpoint))
             return _fit(training, folder, bar, stage)
@@ -185,8 +187,15 @@ def _fit(
         raise
     model = model_of(training)
     model.training = _metrics(folder, history, training)
-    with stage("log Z") as on_stage, at_most(s.at_once):
-        normalise(model, s.data, s.evaluation, on_stage)
+    if folder is not None:
+        folder.save_model(model)
+    try:
+        with stage("log Z") as on_stage, at_most(s.at_once):
+            normalise(model, s.data, s.evaluation, on_stage)
+    except KeyboardInterrupt:
+        interrupted = Interrupted("stopped while log Z was estimated; the model is trained")
+        interrupted.model = model
+        raise interrupted from None
     if folder is not None:
         folder.save_model(model)
     if diverged is not None:
@@ -211,11 +220,22 @@ def _metrics(
 def _options(recipe: Recipe) -> dict[str, Any]:
     """Arguments of the recipe's own data that also apply to an array."""
     node = recipe["data"]
-    given = node.get("init_args") or {} if isinstance(node, dict) else {}
-    return {k: given[k] for k in ("held_out", "split_seed", "standardise") if k in given}
+    given = dict(node.get("init_args") or {}) if isinstance(node, dict) else {}
+    if given.get("augmentation") is not None:
+        given["augmentation"] = construct(
+            Augmentation,  # type: ignore[type-abstract]
+            given["augmentation"],
+            allow_imports=recipe.allow_imports,
+        )
+    return {k: v for k, v in given.items() if k not in ("path", "test_path", "levels")}
 
 
-def _check_same(folder: RunFolder, recipe: Recipe) -> None:
+def _check_same(folder: RunFolder, recipe: Recipe, mark: str) -> None:
+    if folder.given_data() != mark:
+        was = folder.given_data() or "the data of its recipe"
+        raise FolderError(
+            f"{folder.path} was trained on other data ({was}): resume it with the same data"
+        )
     saved = _without_nulls(yaml.safe_load(folder.config.read_text()))
     now = _without_nulls(recipe.values)
     keys = [key for key in {**saved, **now} if key not in MAY_CHANGE_ON_RESUME]

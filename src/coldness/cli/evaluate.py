@@ -144,6 +144,11 @@ def _data(
         else:
             x = read_points(given.data)
         return test_data(x, domain), None
+    if folder.given_data():
+        raise FolderError(
+            f"{folder.path} was trained on data given in Python: evaluating needs --data FILE with "
+            "test points"
+        )
     try:
         settings = Recipe.read(folder.config, allow_imports=given.allow_imports).parts()
     except RecipeError as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ def as_data(given: Any, options: Mapping[str, Any] | None = None) -> Data:
 
     Args:
         given: `Data`; or points (N, D) or (N,); or images (N, H, W), (N, H, W, C) or
-            (N, C, H, W), as bytes or floats in [0, 1]; in any type that NumPy accepts.
+            (N, C, H, W), as bytes; in any type that NumPy accepts.
         options: arguments of `Points` for points, such as held_out and split_seed, or of
             `ImageData` for images; None for the defaults.
     """
@@ -31,8 +33,27 @@ def as_data(given: Any, options: Mapping[str, Any] | None = None) -> Data:
         return given
     x = _tensor(given).numpy()
     if x.ndim in (1, 2):
-        return Points.of(x, **(options or {}))
-    return ImageData(pictures_of(x), **(options or {}))
+        return Points.of(x, **_accepted(Points.of, options))
+    if x.dtype != np.uint8:
+        raise ValueError(f"images must be bytes 0 ... 255 (uint8), got {x.dtype}")
+    return ImageData(pictures_of(x), **_accepted(ImageData, options))
+
+
+def fingerprint(data: Data) -> str:
+    """Tells data that was given in Python from other data: its class, shape and a hash."""
+    name, finite = type(data).__name__, data.finite
+    if finite is None:
+        return name
+    digest = hashlib.sha256(repr(data.domain.units).encode())
+    for part in (finite.train, finite.test):
+        digest.update(part.contiguous().numpy().tobytes())
+    return f"{name} {tuple(finite.train.shape)} sha256 {digest.hexdigest()[:16]}"
+
+
+def _accepted(make: Callable[..., Data], options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Those of the options that apply."""
+    known = inspect.signature(make).parameters
+    return {name: value for name, value in (options or {}).items() if name in known}
 
 
 def test_data(given: Any, domain: Domain) -> Data:
@@ -70,10 +91,18 @@ def domain_of(given: Any) -> Domain:
 
 def _tensor(given: Any) -> Tensor:
     if isinstance(given, Tensor):
-        return given.detach().cpu()
+        x = given.detach().cpu()
+        return x.double() if x.dtype in (torch.bfloat16, torch.bool) else x
+    if np.ma.is_masked(given):
+        raise ValueError("data has masked values: fill them in or leave these rows out")
     array = np.asarray(given)
-    if not np.issubdtype(array.dtype, np.number):
-        raise ValueError(f"data must be numbers, got {array.dtype}")
+    if array.dtype.kind in "Ob" or not array.dtype.isnative:
+        try:
+            array = array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"data must be numbers, got {array.dtype}") from error
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"data must be real numbers, got {array.dtype}")
     return torch.from_numpy(np.ascontiguousarray(array))
 
 
@@ -96,6 +125,8 @@ class TestPoints(HeldOut):
             raise ValueError(
                 f"{len(x)} test points are too few; at least {LEAST_TEST_POINTS} are needed"
             )
+        if domain.is_images is False and bool((flat := x.std(0) == 0).any()):
+            raise ValueError(f"column {int(flat.nonzero()[0])} of the test points is constant")
         x = x.float()
         order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
         half = len(x) // 2

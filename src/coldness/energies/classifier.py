@@ -46,8 +46,10 @@ class ClassifierEnergy(NetworkEnergy):
 
     def build_own(self, domain: Domain) -> None:
         found = len(domain.classes)
-        if not found:
-            raise ValueError("ClassifierEnergy needs data with labels, but the data has no classes")
+        if found < 2:
+            raise ValueError(
+                f"ClassifierEnergy needs data with labels of two classes or more, got {found}"
+            )
         if self.classes not in (0, found):
             raise ValueError(
                 f"the energy has {self.classes} classes, but the data has {found}: "

@@ -153,8 +153,17 @@ class RunFolder:
             there = self.path / name
             shutil.rmtree(there) if there.is_dir() else there.unlink(missing_ok=True)
 
-    def save_config(self, text: str, recipe: str, command: str) -> None:
+    def save_config(self, text: str, recipe: str, command: str, data: str = "") -> None:
+        """Writes config.yaml.
+
+        Args:
+            text: YAML of the recipe.
+            recipe: its name.
+            command: that makes the same run.
+            data: fingerprint of data that was given in Python; empty for the recipe's own.
+        """
         head = f"{MARK}\n# recipe: {recipe}\n# command: {command}\n"
+        head += f"# data given in Python: {data}\n" if data else ""
         write_atomically(self.config, lambda file: file.write((head + text).encode()))
 
     def recipe(self) -> str:
@@ -164,6 +173,10 @@ class RunFolder:
     def command(self) -> str:
         """The command that made the run."""
         return self._head("# command: ")
+
+    def given_data(self) -> str:
+        """The fingerprint of data that was given in Python; empty for the recipe's own."""
+        return self._head("# data given in Python: ")
 
     def _head(self, label: str) -> str:
         lines = self.config.read_text().splitlines()[:4]

@@ -78,7 +78,7 @@ def judge(
         data: `Data`, or an array or tensor of test points in the data's own units.
         sampler: how samples are drawn, in place of the model's own sampler; samples of an Energy
             without a sampler are not measured.
-        seed: of the random numbers.
+        seed: of the random numbers, in place of that of `evaluation`.
         evaluation: what is measured, and how thoroughly; None for the defaults.
         others: out-of-distribution sets (N, ...) by name, in the form that the model takes.
         banks: replay buffers (persistent chains) of the run that trained it.
