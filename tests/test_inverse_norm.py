@@ -224,6 +224,6 @@ def test_the_doctor_says_what_happens_to_the_step() -> None:
         word = f"{{class_path: InverseNormSteps, init_args: {{of: {of}}}}}"
         given = settings("rings10d-data", "--sampler=null", f"--sources.0.adaptation={word}")
         lines = "\n".join(temperature_lines(given))
-        assert f"divided at every iteration by the mean {norm} of the data" in lines
+        assert f"divided at every iteration by the mean {norm} on the data" in lines
         assert "narrowest" not in lines
         assert not list(warning_lines(given))

@@ -82,7 +82,7 @@ class Guide(Term):
         assert batch.outputs_data is not None
         assert len(batch.chains) == len(batch.weights) == 1
         assert float(batch.weights[0].w.sum()) == pytest.approx(1, rel=1e-4)
-        self.seen.append(batch.iteration)
+        self.seen = [*self.seen, batch.iteration]
         self.latent = batch.x_data.mean(0)
         # The outputs are those of the contrast's forward pass.
         torch.testing.assert_close(
