@@ -20,7 +20,7 @@ PARTS = ("chains", "data", "energies", "guard", "kernels", "nets", "objectives",
 """Packages, and a module, whose classes a recipe names. Who wants to know what a part can do asks
 the part; `isinstance` on their classes stays inside of the package that defines them."""
 
-LONGEST = 80
+LONGEST = 79
 """Lines of a function."""
 
 

@@ -104,8 +104,7 @@ def run(
             adaptation=adaptation, trace=trace, compiled=compiled,
         )  # fmt: skip
         return replace(chains, x=at.unwhiten(chains.x))
-    h = kernel.step_size if step_size is None else step_size
-    h_of_step = _along_chain(schedule, steps, h, x)
+    h_of_step = _along_chain(kernel, schedule, steps, step_size, x)
     t = x.new_full((), tempering)
     modules = list(potential.modules()) if isinstance(potential, nn.Module) else []
     length = _chunk_length(kernel, modules, x, steps)
@@ -201,8 +200,11 @@ def _check(
         raise ValueError("the step size can follow either an adaptation or a schedule, not both")
 
 
-def _along_chain(schedule: StepSchedule, steps: int, h: Tensor | float, x: Tensor) -> Tensor:
+def _along_chain(
+    kernel: Kernel, schedule: StepSchedule, steps: int, step_size: Tensor | float | None, x: Tensor
+) -> Tensor:
     """(steps,) or (steps, B): one row per step, so that the chunk never branches on it."""
+    h = kernel.step_size if step_size is None else step_size
     if isinstance(h, Tensor):
         return schedule.factors(steps).to(x).reshape(-1, *[1] * h.dim()) * h.to(x)
     return _steps_of(schedule, steps, h, x.dtype, x.device)
