@@ -86,6 +86,9 @@ def run_cell(
         return done
     begin = time.perf_counter()
 
+    def on_ready(settings: Settings) -> None:
+        read_sets(settings.evaluation.ood, settings.data)  # refused now, and not after training
+
     @contextmanager
     def bar(iterations: int, start: int) -> Iterator[OnBlock]:
         yield lambda t, row: on_progress(t / iterations, f"d {row['d']:+.3g}")
@@ -99,8 +102,7 @@ def run_cell(
         out=run.path,
         resume=run.holds_run(),
         command=command(cell),
-        # An error is raised now, and not after training.
-        on_ready=lambda s: (read_sets(s.evaluation.ood, s.data), None)[1],
+        on_ready=on_ready,
         bar=bar,
         stage=stage,
     )
