@@ -128,6 +128,8 @@ class Domain:
         Images may be given flattened, one per row, with channels last, or without channels if
         they have one.
         """
+        if x.dim() == 1 and self.shape == (1,):
+            x = x[:, None]
         if self.is_images and tuple(x.shape[1:]) == (*self.shape[1:], self.shape[0]):
             x = x.permute(0, 3, 1, 2)
         elif self.is_images and self.shape[0] == 1 and tuple(x.shape[1:]) == self.shape[1:]:

@@ -34,6 +34,7 @@ from torch import Tensor, nn
 from coldness.batching import at_most, at_once, parts
 from coldness.chains import Source
 from coldness.configuration import ConfigurationError, construct, describe
+from coldness.data import tensor_of
 from coldness.domain import Domain, Units
 from coldness.energies import Coordinates, Energy
 from coldness.files import BadFile, load_tensors, save_tensors, write_atomically
@@ -119,8 +120,8 @@ class Model:
 
     def score(self, x: Points) -> Points:
         """The gradient of log p(x) with respect to x, in the shape of x."""
-        points = _as_tensor(x).double().detach().requires_grad_()
-        inside = self.domain.units.into_model(self._shaped(points))
+        points = tensor_of(x).double().detach().requires_grad_()
+        inside = self.domain.units.into_model(self.domain.check(points))
         own = next(self.energy.parameters(), torch.empty(0, dtype=torch.float64))
         field = tempered_field(self.energy, torch.ones((), dtype=own.dtype, device=own.device))
         with at_most(self.at_once), frozen(list(self.energy.modules())):
@@ -204,7 +205,7 @@ class Model:
         """
         from coldness.likelihood.ais import AIS, log_z
 
-        x = self._points(np.asarray(data) if not isinstance(data, Tensor) else data)
+        x = self._points(data)
         x = x.to(next(self.energy.parameters(), torch.empty(0)))
         _, generator = generators(seed, self.device)
         with at_most(self.at_once):
@@ -327,10 +328,7 @@ class Model:
 
     def _points(self, x: Any) -> Tensor:
         """Points in the model's units, checked."""
-        return self.domain.units.into_model(self._shaped(_as_tensor(x).double()))
-
-    def _shaped(self, x: Tensor) -> Tensor:
-        return self.domain.check(x[:, None] if x.dim() == 1 and self.domain.shape == (1,) else x)
+        return self.domain.units.into_model(self.domain.check(tensor_of(x).double()))
 
 
 LOG_Z = (*ENDS, "ess_forward", "ess_reverse")
@@ -444,15 +442,6 @@ def _what_is_missing(folder: Path) -> str:
 def _below(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     """Tensors whose names start with the prefix, with the prefix removed."""
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-
-
-def _as_tensor(x: Any) -> Tensor:
-    if isinstance(x, Tensor):
-        return x
-    array = np.asarray(x)
-    if not (np.issubdtype(array.dtype, np.number) or array.dtype == np.bool_):
-        raise ValueError(f"points must be numbers, got {array.dtype}")
-    return torch.from_numpy(np.ascontiguousarray(array))
 
 
 def _like(x: Points, result: Tensor) -> Points:

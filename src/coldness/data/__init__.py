@@ -3,7 +3,7 @@
 from coldness.data.augmentation import Augmentation, CropFlip
 from coldness.data.base import Data, HeldOut, KnownDensity, Labelled
 from coldness.data.digits import Digits
-from coldness.data.given import TestPoints, as_data, domain_of, fingerprint, test_data
+from coldness.data.given import TestPoints, as_data, domain_of, fingerprint, tensor_of, test_data
 from coldness.data.image_files import Images
 from coldness.data.images import ImageData, Pictures
 from coldness.data.points import Points
@@ -29,5 +29,6 @@ __all__ = [
     "as_data",
     "domain_of",
     "fingerprint",
+    "tensor_of",
     "test_data",
 ]

@@ -31,7 +31,7 @@ def as_data(given: Any, options: Mapping[str, Any] | None = None) -> Data:
     """
     if isinstance(given, Data):
         return given
-    x = _tensor(given).numpy()
+    x = tensor_of(given).numpy()
     if x.ndim in (1, 2):
         return Points.of(x, **_accepted(Points.of, options))
     if x.dtype != np.uint8:
@@ -64,8 +64,7 @@ def test_data(given: Any, domain: Domain) -> Data:
         domain: domain of the model.
     """
     if not isinstance(given, Data):
-        x = _tensor(given).double()
-        x = domain.check(x[:, None] if x.dim() == 1 else x)
+        x = domain.check(tensor_of(given).double())
         if not bool(x.isfinite().all()):
             raise ValueError("test points must be finite numbers, got NaN or infinite values")
         return TestPoints(domain.units.into_model(x), domain)
@@ -85,11 +84,12 @@ def domain_of(given: Any) -> Domain:
     """Returns the domain of data, or of an array in its own units."""
     if isinstance(given, Data):
         return given.domain
-    x = _tensor(given)
+    x = tensor_of(given)
     return Domain((1,) if x.dim() == 1 else tuple(x.shape[1:]))
 
 
-def _tensor(given: Any) -> Tensor:
+def tensor_of(given: Any) -> Tensor:
+    """Numbers of any kind that NumPy or torch holds, as a tensor on the processor."""
     if isinstance(given, Tensor):
         x = given.detach().cpu()
         return x.double() if x.dtype in (torch.bfloat16, torch.bool) else x

@@ -21,12 +21,10 @@ from coldness.evaluation.bank_checks import Banks
 from coldness.metrics import Topic
 from coldness.model import Model
 from coldness.progress import Stage
+from coldness.training.result import EXAMPLES_FOR_SCALE
 from coldness.training.settings import Evaluation
 from coldness.trust.answers import Answer
 from coldness.trust.verdict import Verdict, verdict_on
-
-EXAMPLES_FOR_SCALE = 1000
-"""Examples whose moments are used where samples start like data."""
 
 
 @dataclass(frozen=True)
