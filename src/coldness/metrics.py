@@ -144,6 +144,9 @@ CHAINS: dict[str, tuple[str, Topic]] = {
 }
 """Chains whose samples are compared with data: their name, and the question they serve."""
 
+ELSEWHERE = 0.01
+"""Fraction of the model's mass away from the data that is worth a sentence."""
+
 DENSITY = (
     Metric(
         "kl", "KL(data || model)", "nats", "lower", "density",
@@ -152,6 +155,13 @@ DENSITY = (
     Metric("kl_low", "KL(data || model), lower end of its bracket", "nats", "lower", "density"),
     Metric("kl_high", "KL(data || model), upper end of its bracket", "nats", "lower", "density"),
     Metric("reverse_kl", "KL(model || data)", "nats", "lower", "density"),
+    Metric(
+        "reverse_kl_low", "KL(model || data), lower end of its interval", "nats", "lower", "density"
+    ),
+    Metric(
+        "reverse_kl_high", "KL(model || data), upper end of its interval", "nats", "lower",
+        "density",
+    ),
     Metric("tv", "Total variation", "", "lower", "density", tolerance=0.005),
     Metric(
         "slice_kl", "KL(data || model) on the slice", "nats", "lower", "density",
@@ -187,9 +197,65 @@ DENSITY = (
         "mass_outside", "Fraction of the model's mass outside the data's box", "fraction",
         "lower", "density",
     ),
+    Metric(
+        "tv_estimate", "Total variation, estimated from data points", "", "lower", "density"
+    ),
+    Metric(
+        "mass_off_grid", "Fraction of the model's mass outside the grid", "fraction", "lower",
+        "density",
+    ),
+    Metric(
+        "mass_off_grid_error", "Standard error of the mass outside the grid", "fraction", "none",
+        "density",
+    ),
+    Metric("searched", "Mass away from the data was searched for (1 = yes)", "", "none", "density"),
+    Metric(
+        "mass_elsewhere", "Fraction of the model's mass away from the data", "fraction", "lower",
+        "density",
+    ),
+    Metric(
+        "mass_elsewhere_error", "Standard error of the mass away from the data", "fraction", "none",
+        "density",
+    ),
+    Metric(
+        "elsewhere_dimension", "Coordinate in which that mass deviates most (1 = first)", "", "none",
+        "density",
+    ),
+    Metric("elsewhere_value", "Mean of that mass in this coordinate", "", "none", "density"),
+    Metric(
+        "elsewhere_deviation", "The same, as distance from the data's mean",
+        "standard deviations of the data", "none", "density",
+    ),
+    Metric(
+        "auroc_elsewhere", "AUROC of log p against the model's own mass away from the data", "",
+        "higher", "ood",
+    ),
+    Metric(
+        "mode_weight_error", "Difference of mode weights of model and data, less chance",
+        "fraction", "lower", "density",
+    ),
+    Metric("mode_weight_noise", "Standard error of that difference", "fraction", "none", "density"),
+    Metric(
+        "tail_flat", "Fraction of directions along which exp(-U) falls too slowly to be normalised",
+        "fraction", "lower", "density",
+    ),
     Metric("log_z", "log Z", "nats", "none", "density"),
     Metric("log_z_low", "log Z, lower end of its bracket", "nats", "none", "density"),
     Metric("log_z_high", "log Z, upper end of its bracket", "nats", "none", "density"),
+    Metric("log_z_forward", "log Z, forward estimate (from the Gaussian)", "nats", "none", "density"),
+    Metric("log_z_forward_error", "Standard error of the forward estimate", "nats", "none", "density"),
+    Metric("log_z_reverse", "log Z, reverse estimate (from data)", "nats", "none", "density"),
+    Metric("log_z_reverse_error", "Standard error of the reverse estimate", "nats", "none", "density"),
+    Metric("log_z_wide", "log Z, forward estimate from a wide Gaussian", "nats", "none", "density"),
+    Metric("log_z_wide_error", "Standard error of the wide estimate", "nats", "none", "density"),
+    Metric(
+        "log_z_crossed", "Reverse estimate of log Z below the forward one, if significant", "nats",
+        "lower", "density",
+    ),
+    Metric(
+        "log_z_ess_wide", "Effective fraction of AIS chains, from a wide Gaussian", "fraction",
+        "higher", "density",
+    ),
     Metric(
         "log_z_ess_forward", "Effective fraction of AIS chains, forward (from the Gaussian)",
         "fraction", "higher", "density", short="Effective AIS chains, forward",
@@ -439,6 +505,7 @@ SETS = {
     "uniform": "uniform noise",
     "gaussian": "a Gaussian",
     "shuffled": "shuffled coordinates",
+    "model": "samples of the model",
     "noise": "uniform noise",
     "interpolated": "averages of two images",
     "constant": "images of one colour",

@@ -40,7 +40,7 @@ from coldness.energies import Coordinates, Energy
 from coldness.files import BadFile, load_tensors, save_tensors, write_atomically
 from coldness.kernels import worth_compiling
 from coldness.kernels.run import frozen, tempered_field
-from coldness.likelihood.ais import ENDS, LogZ
+from coldness.likelihood.bracket import NUMBERS, LogZ
 from coldness.likelihood.potential import potential
 from coldness.precision import Precision, autocast
 from coldness.seeds import generators
@@ -288,7 +288,7 @@ class Model:
         """The contents of model.yaml."""
         modules = {name: m for name, m in self.kept.items() if isinstance(m, nn.Module)}
         sampler = None if self.sampler is None else describe(self.sampler)["init_args"]
-        z = None if self.z is None else {name: getattr(self.z, name) for name in LOG_Z}
+        z = None if self.z is None else {name: getattr(self.z, name) for name in NUMBERS}
         return {
             "version": VERSION,
             "energy": describe(self.energy),
@@ -329,9 +329,6 @@ class Model:
     def _points(self, x: Any) -> Tensor:
         """Points in the model's units, checked."""
         return self.domain.units.into_model(self.domain.check(tensor_of(x).double()))
-
-
-LOG_Z = (*ENDS, "ess_forward", "ess_reverse")
 
 
 def load(source: str | Path, *, allow_imports: bool = False) -> Model:
@@ -410,8 +407,7 @@ def _check_card(card: Mapping[str, Any]) -> None:
 
 
 def _log_z(saved: Mapping[str, Any]) -> LogZ:
-    estimate, low, high, forward, reverse, up, down = (float(saved[name]) for name in LOG_Z)
-    return LogZ(estimate, low, high, forward, reverse, up, down)
+    return LogZ(**{name: float(saved[name]) for name in NUMBERS})
 
 
 def _read_card(path: Path) -> dict[str, Any]:

@@ -37,7 +37,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from coldness.diagnostics.convergence import state as long_run_state
+from coldness.diagnostics.convergence import state_of
 from coldness.diagnostics.mixing import SEPARATE
 from coldness.diagnostics.oscillation import Oscillation
 from coldness.diagnostics.series import health_metrics
@@ -112,9 +112,7 @@ def _long_run(metrics: Metrics) -> str | None:
     """The state of long chains; None if there were none, or none long enough."""
     if metrics.get("lost_chains_short") or metrics.get("lost_chains_long"):
         return "drifting"
-    if "u_shift" not in metrics or "u_drift" not in metrics:
-        return None
-    return long_run_state(metrics["u_shift"], metrics["u_drift"])
+    return state_of(metrics)
 
 
 def _strong(metrics: Metrics) -> bool:

@@ -3,7 +3,7 @@
 from coldness.evaluation.density import compare_on_grid, log_density_on_grid
 from coldness.evaluation.evaluate import evaluate
 from coldness.evaluation.samples import energy_distance, neighbour_share
-from coldness.likelihood.ais import AIS, LogZ, log_z
+from coldness.likelihood import AIS, LogZ, log_z
 
 __all__ = [
     "AIS",

@@ -27,7 +27,18 @@ from coldness.data import Data
 from coldness.diagnostics.convergence import change, shift
 from coldness.evaluation.bank_checks import Banks, bank_metrics
 from coldness.evaluation.chain_checks import ChainChecks, Trail
-from coldness.evaluation.density import compare_on_grid, compare_slices, score_on_grid
+from coldness.evaluation.density import (
+    compare_on_grid,
+    compare_slices,
+    grid_edge,
+    score_on_grid,
+)
+from coldness.evaluation.elsewhere import (
+    fraction,
+    look_elsewhere,
+    misplaced,
+    reverse_divergence,
+)
 from coldness.evaluation.image_checks import check_classes, check_images
 from coldness.evaluation.likelihood import of_held_out, of_known, plain_models
 from coldness.evaluation.noisy import noisy
@@ -38,7 +49,7 @@ from coldness.likelihood.ais import NotFinite
 from coldness.likelihood.potential import potential
 from coldness.model import Model
 from coldness.seeds import generators
-from coldness.training.normalise import log_z_of
+from coldness.training.normalise import EXAMPLES_FOR_AIS, log_z_of
 from coldness.training.settings import Evaluation
 
 FLOOR_PAIRS = 8
@@ -97,6 +108,7 @@ def _evaluate(
     arrays["x_data"] = x_data
     seen = noisy(model, x_data, generators(how.seed + 4, model.device)[1])
     metrics |= _likelihood(model, data, how, x_data, on_stage)
+    metrics |= _elsewhere(model, data, how, x_data, on_stage)
     if data.finite is not None:
         metrics |= plain_models(data.finite)
 
@@ -136,7 +148,7 @@ def _likelihood(
     """log Z, log-likelihood and KL as brackets; a single metric if AIS failed."""
     if how.ais is None:
         return {}
-    if model.z is None:
+    if model.z is None or not len(model.z.x):  # a loaded model has no weighted samples
         try:
             model.z = log_z_of(model, data, how, on_stage)
         except NotFinite:
@@ -150,29 +162,74 @@ def _likelihood(
     return metrics
 
 
+def _elsewhere(
+    model: Model, data: Data, how: Evaluation, x_data: Tensor, on_stage: Stage
+) -> Metrics:
+    """What weighted samples of the model say about mass that neither data nor chains reach."""
+    z = model.z
+    if how.ais is None or z is None or not len(z.x) or model.domain.is_images:
+        return {}
+    on_stage("mass away from the data")
+    of_data, _ = generators(how.seed + 16)
+    x = data.sample(EXAMPLES_FOR_AIS, of_data)
+    metrics = look_elsewhere(model.energy, x, z, of_data)
+    if data.known is not None:
+        metrics |= reverse_divergence(model.energy, data.known, z)
+        u = potential(model.energy, x_data)
+        metrics["tv_estimate"] = misplaced(u, data.known.log_prob(x_data), z)
+    return metrics
+
+
 def _other_points(
     model: Model, data: Data, how: Evaluation, seen: Tensor, others: Mapping[str, Tensor]
 ) -> Found:
     """Out-of-distribution detection by potentials, with random numbers of its own."""
     of_sets, of_noise = generators(how.seed + 2, model.device)
     sets = {**own_sets(data, how.samples, how.widening, of_sets), **others}
+    if data.known is not None:
+        sets |= _own_samples(model, how.samples, seen)
     sets = {name: noisy(model, x, of_noise) for name, x in sets.items()}
     x_train = noisy(model, data.sample(how.samples, of_sets), of_noise)
     return compare_with_sets(model.energy, data, seen, x_train, sets)
 
 
+def _own_samples(model: Model, count: int, like: Tensor) -> Arrays:
+    """Weighted samples of the model as a set: where it has mass that data has not, the true density
+    tells them from data and the model does not."""
+    z = model.z
+    if z is None or not len(z.x) or not z.tight or model.domain.is_images:
+        return {}
+    generator = torch.Generator().manual_seed(0)
+    pick = torch.multinomial(z.log_w.softmax(0), count, replacement=True, generator=generator)
+    return {"model": z.x[pick].to(like)}
+
+
 def _on_grid(model: Model, data: Data, how: Evaluation, on_stage: Stage) -> Found:
     energy, known, finite = model.energy, data.known, data.finite
-    if known is not None and data.shape == (2,):
+    if known is not None and data.shape in ((1,), (2,)):
         on_stage("density on a grid")
-        return compare_on_grid(energy, known, how.grid, how.widening)
+        beyond = _off_grid(model, grid_edge(known.box, how.widening))
+        metrics, grids = compare_on_grid(energy, known, how.grid, how.widening, *beyond.values())
+        return {**metrics, **beyond}, grids
     if known is not None and known.plane is not None:
         on_stage("slice of the density on a grid")
         return compare_slices(energy, known, how.grid, how.widening)
     if finite is not None and data.shape in ((1,), (2,)):
         on_stage("log-likelihood of held-out points")
-        return score_on_grid(energy, finite, how.grid, how.widening)
+        beyond = _off_grid(model, grid_edge(finite.box, how.widening))
+        metrics, grids = score_on_grid(energy, finite, how.grid, how.widening, *beyond.values())
+        return {**metrics, **beyond}, grids
     return {}, {}
+
+
+def _off_grid(model: Model, edge: float) -> Metrics:
+    """Fraction of the model's mass outside the grid, by its weighted samples."""
+    z = model.z
+    if z is None or not len(z.x):
+        return {}
+    outside = (z.x.flatten(1).abs() > edge).any(1)
+    mass, error = fraction(z.log_w.softmax(0), outside)
+    return {"mass_off_grid": mass, "mass_off_grid_error": error}
 
 
 def _chains(

@@ -5,7 +5,7 @@
     KL(p_d || p)    = mean of (log p_d + U) over points of p_d, + log Z
 
 The mean of log p_d + U varies far less than that of U: for a correct model it is a constant.
-Brackets are those of log Z (evaluation/ais.py), widened by two standard errors of the mean for
+Brackets are those of log Z (likelihood/bracket.py), widened by two standard errors of the mean for
 KL, whose points are a random sample; a log-likelihood is that of the given points.
 """
 
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from coldness.data import HeldOut, KnownDensity
 from coldness.energies import Energy
-from coldness.likelihood.ais import STANDARD_ERRORS, LogZ
+from coldness.likelihood.bracket import STANDARD_ERRORS, LogZ
 from coldness.likelihood.potential import potential
 
 SCORED = 20_000

@@ -11,6 +11,8 @@ Sets that are made from any data, without a file:
     uniform    on the box around the data, widened by a factor
     gaussian   N(mean, covariance of the data)
     shuffled   every coordinate permuted across examples: same marginals, no dependence
+    model      weighted samples of the model itself, where the density of the data is known: the
+               true density tells those from data that the model invented
 
 Images have further sets beside the last two (image_sets.py); classifiers and images have further
 scores beside log p (scores.py).
@@ -60,7 +62,7 @@ CENTRES = 4000
 
 ROWS_AT_ONCE = 500
 
-OWN_SETS = ("uniform", "gaussian", "shuffled")
+OWN_SETS = ("uniform", "gaussian", "shuffled", "model")
 BESIDE = ("best", "plain")
 
 Array = NDArray[np.float64]

@@ -10,16 +10,14 @@ by transitions that leave exp(-V_b) invariant. With D = V_1 - V_0,
     reverse   y_T from the model:     log w =  sum_k (b_k - b_{k-1}) D(y_k),       E w = Z_0 / Z
 
 so log mean w of forward chains is below log Z on average. The negative log mean w of reverse chains
-is above log Z on average if they start at samples of the model. The two form a bracket; Bennett's
-acceptance ratio of both is the estimate.
+is above log Z on average if they start at samples of the model. bracket.py says what follows from
+the two. The ends of forward chains, with their weights, are weighted samples of the model.
 
 Limits. Reverse chains start at data, which is first moved towards the model by `settling`
-transitions. Data is no sample of the model if, for example, its modes have other weights; the upper
-end is then no bound. Mass that no chain visits is missing: if the model has mass that the Gaussian
-reaches and data does not, the two sides disagree and the bracket is wide. Mass that neither
-reaches, such as a mode far from all data, is missing from both, and the bracket is narrow around
-log Z of the rest. A bracket must therefore be read together with where long chains end, as in
-trust/density_answer.py.
+transitions. Data is no sample of the model if, for example, its modes have other weights; the
+reverse side is then no bound. Mass that no chain visits is missing from both sides. So forward
+chains also start from a far wider Gaussian (`wide_std`), which finds broad modes away from the
+data. A narrow mode far from all data may still be missed: no finite search finds every mode.
 
 m and L are the model's own coordinates if these are full, else the mean of the data and the root of
 its covariance (its standard deviations if there are many dimensions or the covariance is singular).
@@ -30,19 +28,17 @@ References:
     Annealed Importance Sampling (Neal, 2001), Eqs. 3 to 11.
     Sandwiching the marginal likelihood using bidirectional Monte Carlo (Grosse, Ghahramani, Adams,
     2015), section 3.
-    Efficient Estimation of Free Energy Differences from Monte Carlo Data (Bennett, 1976), Eq. 12.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import brentq
 from torch import Tensor, nn
 
 from coldness.batching import at_once, parts
@@ -51,6 +47,7 @@ from coldness.kernels import HMC, Kernel, run, worth_compiling
 from coldness.kernels.base import Field, State
 from coldness.kernels.compilation import compiled_for
 from coldness.kernels.run import frozen, tempered_field
+from coldness.likelihood.bracket import LogZ, Side, bracket
 
 FULL_DIMENSIONS = 200
 """Up to this many dimensions, the full covariance of the data is used."""
@@ -61,24 +58,19 @@ PILOT_CHAINS = 128
 PILOT_LEVELS = 2
 """Largest number of pilot levels, as a multiple of the levels of the path."""
 
+PILOT_WARM_UP = 30
+"""Transitions on the Gaussian alone that adapt the first step size to its width."""
+
 PILOT_TRANSITIONS = 2
-PILOT_SPREAD = 0.5
+PILOT_SPREAD = 0.2
 """Nats; half the range of the middle two thirds of the log weights of one pilot level."""
 
+STEP_FACTORS = (1.0, 0.6)
+"""Factors on the step sizes of successive levels. A trajectory of constant length can be half a
+period of the potential, after which the distance to the mode is what it was: weights then spread by
+nats in 50 dimensions."""
+
 LEVELS_PER_CHUNK = 8
-
-STANDARD_ERRORS = 2.0
-"""By how many standard errors the bracket extends beyond the two estimates, on each side."""
-
-LOOSE = 0.2
-"""Nats. A wider bracket is too loose for a log-likelihood."""
-
-LEAST_ESS = 0.01
-"""Effective fraction of chains. Below it, one or two chains dominate the estimate, and its standard
-error is meaningless."""
-
-
-ENDS = ("estimate", "low", "high", "forward", "reverse")
 
 
 class NotFinite(ValueError):
@@ -97,6 +89,8 @@ class AIS:
         target: acceptance rate to which step sizes are adapted.
         reference_std: s of the Gaussian, in units of the data's scale.
         settling: transitions that move data towards the model before the reverse chains start.
+        wide_std: standard deviation of a second, wider Gaussian, in the same units, whose chains
+            look for mass away from the data; None for no such search.
     """
 
     chains: int = 1024
@@ -105,6 +99,7 @@ class AIS:
     target: float = 0.75
     reference_std: float = 1.2
     settling: int = 100
+    wide_std: float | None = 6.0
 
     def __post_init__(self) -> None:
         if self.chains < 2 or self.levels < 2 or self.settling < 0:
@@ -120,53 +115,11 @@ class AIS:
                 "target of AIS must be between 0 and 1 and reference_std > 0, got "
                 f"{self.target} and {self.reference_std}"
             )
-
-
-def _nothing() -> Tensor:
-    return torch.empty(0)
-
-
-@dataclass(frozen=True)
-class LogZ:
-    """The estimate of log Z and its bracket [low, high]; see the limits above.
-
-    estimate: Bennett's acceptance ratio. forward, reverse: the two one-sided estimates, without
-    standard errors. ess_forward, ess_reverse: effective fraction of chains. log_w_forward,
-    log_w_reverse: log weights (N,).
-    """
-
-    estimate: float
-    low: float
-    high: float
-    forward: float
-    reverse: float
-    ess_forward: float
-    ess_reverse: float
-    log_w_forward: Tensor = field(default_factory=_nothing, repr=False, compare=False)
-    log_w_reverse: Tensor = field(default_factory=_nothing, repr=False, compare=False)
-
-    @property
-    def width(self) -> float:
-        return self.high - self.low
-
-    @property
-    def tight(self) -> bool:
-        """Whether the bracket is narrow and its weights are reliable; False for NaN."""
-        return self.width <= LOOSE and min(self.ess_forward, self.ess_reverse) >= LEAST_ESS
-
-    def shifted(self, by: float) -> LogZ:
-        """The same for a density in other units: log Z + by."""
-        moved = {name: getattr(self, name) + by for name in ENDS}
-        return replace(self, **moved)
-
-    def metrics(self) -> dict[str, float]:
-        """For metrics.json."""
-        return {
-            "log_z_low": self.low,
-            "log_z_high": self.high,
-            "log_z_ess_forward": self.ess_forward,
-            "log_z_ess_reverse": self.ess_reverse,
-        }
+        if self.wide_std is not None and not self.wide_std > self.reference_std:
+            raise ValueError(
+                "wide_std of AIS must be above reference_std, got "
+                f"{self.wide_std} and {self.reference_std}"
+            )
 
 
 class Path(nn.Module):
@@ -175,12 +128,15 @@ class Path(nn.Module):
     Args:
         energy: the model.
         at: the coordinates x = m + L y.
-        std: s of the Gaussian.
+        std: s of the Gaussian, a scalar; a buffer, so that one compilation serves all widths.
     """
 
-    def __init__(self, energy: Energy, at: Coordinates, std: float) -> None:
+    std: Tensor
+
+    def __init__(self, energy: Energy, at: Coordinates, std: Tensor) -> None:
         super().__init__()
-        self.energy, self.at, self.std = energy, at, std
+        self.energy, self.at = energy, at
+        self.register_buffer("std", std)
 
     def reference(self, y: Tensor) -> Tensor:
         """V_0, (B,)."""
@@ -216,7 +172,7 @@ class Path(nn.Module):
 
     def log_z0(self, dimension: int) -> float:
         """log Z_0 of the Gaussian, in the coordinates of x."""
-        return dimension * (math.log(2 * math.pi) / 2 + math.log(self.std)) + self.at.log_det
+        return dimension * (math.log(2 * math.pi) / 2 + math.log(float(self.std))) + self.at.log_det
 
 
 def log_z(
@@ -239,30 +195,33 @@ def log_z(
     """
     how = how or AIS()
     shape, dimension = x_data.shape[1:], x_data[0].numel()
-    own = energy.coordinates
-    at = own if own.kind == "full" else _coordinates(x_data)
-    path = Path(energy, at, how.reference_std)
+    at = coordinates_of(energy, x_data)
+    path = Path(energy, at, x_data.new_tensor(how.reference_std))
     if compiled is None:
         compiled = worth_compiling(2 * how.levels * how.kernel.gradients_per_step)
 
     def normal(count: int) -> Tensor:
         size = (count, *shape)
-        return how.reference_std * torch.randn(
-            size, generator=generator, dtype=x_data.dtype, device=x_data.device
-        )
+        y = torch.randn(size, generator=generator, dtype=x_data.dtype, device=x_data.device)
+        return path.std * y
 
-    modules = list(energy.modules())
-    with frozen(modules), torch.no_grad():
+    def levels_and_steps() -> tuple[Tensor, Tensor]:
         on_stage("log Z: choosing levels and step sizes")
         pilots = normal(min(PILOT_CHAINS, at_once(tuple(shape))))
-        b, h = _pilot(path, how, pilots, generator)
+        return _pilot(path, how, pilots, generator)
+
+    def upwards(b: Tensor, h: Tensor) -> Side:
+        ends = [
+            _anneal(path, how.kernel, y, b, h, generator, compiled)
+            for y in parts(normal(how.chains))
+        ]
+        states, log_w = (torch.cat(each) for each in zip(*ends, strict=True))
+        return Side(log_w, path.log_z0(dimension), at.unwhiten(states).cpu())
+
+    with frozen(list(energy.modules())), torch.no_grad():
+        b, h = levels_and_steps()
         on_stage("log Z: from the Gaussian to the model")
-        forward = torch.cat(
-            [
-                _anneal(path, how.kernel, y, b, h, generator, compiled)
-                for y in parts(normal(how.chains))
-            ]
-        )
+        forward = upwards(b, h)
         on_stage("log Z: from the data to the Gaussian")
         pick = torch.randint(len(x_data), (how.chains,), generator=generator, device=x_data.device)
         weights = []
@@ -272,15 +231,25 @@ def log_z(
                 step_size=float(h[-1]), compiled=False,
             )  # fmt: skip
             down = b.flip(0), h.flip(0)
-            weights.append(_anneal(path, how.kernel, settled.x, *down, generator, compiled))
-        reverse = torch.cat(weights)
-    if not bool(forward.isfinite().all() & reverse.isfinite().all()):
+            weights.append(_anneal(path, how.kernel, settled.x, *down, generator, compiled)[1])
+        reverse = Side(torch.cat(weights), path.log_z0(dimension))
+        wide = None
+        if how.wide_std is not None:
+            path.std.fill_(how.wide_std)
+            on_stage("log Z: from a wide Gaussian to the model")
+            wide = upwards(*levels_and_steps())
+    if not bool(forward.log_w.isfinite().all() & reverse.log_w.isfinite().all()):
         raise NotFinite("the weights of AIS chains became NaN or infinite")
-    return _bracket(forward, reverse, path.log_z0(dimension))
+    return bracket(forward, reverse, wide)
 
 
-def _coordinates(x: Tensor) -> Coordinates:
-    """Scales of the Gaussian; dimensions in which the data is constant get the mean of the rest."""
+def coordinates_of(energy: Energy, x: Tensor) -> Coordinates:
+    """The model's own coordinates if these are full, else those of the data x (N, ...).
+
+    Dimensions in which the data is constant get the mean scale of the others.
+    """
+    if energy.coordinates.kind == "full":
+        return energy.coordinates
     dimension = x[0].numel()
     if x.dim() == 2 and dimension <= FULL_DIMENSIONS and len(x) > 2 * dimension:
         try:
@@ -297,8 +266,20 @@ def _pilot(path: Path, how: AIS, y: Tensor, generator: torch.Generator) -> tuple
     """Levels b_0 to b_T and the step size at each, (T + 1,) in float64 on the CPU."""
     kernel, at = how.kernel, Coordinates()
     log_h = math.log(kernel.step_size)
-    levels, steps = [0.0], [kernel.step_size]
-    one = y.new_ones(())
+    zero, one = y.new_zeros(()), y.new_ones(())
+
+    def moved(b: Tensor, transitions: int) -> State:
+        """Chains from y after some transitions at level b, with an adapted step size."""
+        nonlocal log_h
+        state = kernel.init(path.field(b), y)
+        for noise in zip(*kernel.draw(transitions, y, generator), strict=True):
+            h = y.new_tensor(math.exp(log_h))
+            state, info = kernel.step(path.field(b), state, noise, h, at)
+            log_h += 0.5 * (float(info.acceptance.mean()) - how.target)
+        return state
+
+    y = moved(zero, PILOT_WARM_UP)[0]
+    levels, steps = [0.0], [math.exp(log_h)]
     difference = path.difference(kernel.init(path.field(one), y), one)
     while levels[-1] < 1:
         spread = _spread(difference)
@@ -307,19 +288,14 @@ def _pilot(path: Path, how: AIS, y: Tensor, generator: torch.Generator) -> tuple
         last = len(levels) >= PILOT_LEVELS * how.levels or not spread > 0
         far = rest if last else PILOT_SPREAD / spread
         b = y.new_tensor(min(1.0, levels[-1] + max(far, 1e-7)))
-        state = kernel.init(path.field(b), y)
-        for noise in zip(*kernel.draw(PILOT_TRANSITIONS, y, generator), strict=True):
-            h = y.new_tensor(math.exp(log_h))
-            state, info = kernel.step(path.field(b), state, noise, h, at)
-            log_h += 0.5 * (float(info.acceptance.mean()) - how.target)
+        state = moved(b, PILOT_TRANSITIONS)
         y, difference = state[0], path.difference(state, b)
         levels.append(float(b))
         steps.append(math.exp(log_h))
     index = np.linspace(0, len(levels) - 1, how.levels + 1)
     main = np.interp(index, np.arange(len(levels)), levels)
-    # The first step size of the pilot is not adapted yet.
-    smooth = _running_mean(np.log(steps[1:]))
-    sizes = np.exp(np.interp(index, np.arange(1, len(levels)), smooth))
+    sizes = np.exp(np.interp(index, np.arange(len(levels)), _running_mean(np.log(steps))))
+    sizes *= np.resize(STEP_FACTORS, len(sizes))
     return torch.from_numpy(main), torch.from_numpy(sizes)
 
 
@@ -344,8 +320,8 @@ def _anneal(
     h: Tensor,
     generator: torch.Generator,
     compiled: bool,
-) -> Tensor:
-    """log w (N,) of chains from y through levels b, upwards or downwards."""
+) -> tuple[Tensor, Tensor]:
+    """Final states and log w (N,) of chains from y through levels b, upwards or downwards."""
     inner, increments = b[1:-1].to(y), b.diff().to(y)
     steps = h[1:-1].to(y)
     state = kernel.init(path.field(inner[0]), y)
@@ -356,14 +332,15 @@ def _anneal(
         noise = kernel.draw(len(inner[part]), y, generator)
         chunk: Callable[..., Any] = _chunk
         if compiled:
-            key = (kernel, path.at.kind, path.std, len(inner[part]))
+            key = (kernel, path.at.kind, len(inner[part]))
             chunk = compiled_for(path, _chunk, key, y)
         state, change = chunk(
             kernel, path, plain, state, noise,
             inner[part], ahead[part], increments[part], steps[part],
         )  # fmt: skip
         log_w += change.double()
-    return (log_w - increments[-1] * path.difference(state, inner[-1])).cpu()
+    log_w = log_w - increments[-1] * path.difference(state, inner[-1])
+    return state[0], log_w.cpu()
 
 
 def _chunk(
@@ -385,45 +362,3 @@ def _chunk(
         state, _ = kernel.step(path.field(b[k]), state, of_step, h[k], at)
         state = path.moved(state, b[k], ahead[k])
     return state, log_w
-
-
-def _bracket(forward: Tensor, reverse: Tensor, log_z0: float) -> LogZ:
-    up, ess_up, error_up = _log_mean(forward)
-    down, ess_down, error_down = _log_mean(reverse)
-    low, high, between = up, -down, _bennett(forward, reverse)
-    ends = [
-        between,
-        *(low - STANDARD_ERRORS * error_up, low + STANDARD_ERRORS * error_up),
-        *(high - STANDARD_ERRORS * error_down, high + STANDARD_ERRORS * error_down),
-    ]
-    return LogZ(
-        estimate=log_z0 + between,
-        low=log_z0 + min(ends),
-        high=log_z0 + max(ends),
-        forward=log_z0 + low,
-        reverse=log_z0 + high,
-        ess_forward=ess_up,
-        ess_reverse=ess_down,
-        log_w_forward=forward,
-        log_w_reverse=reverse,
-    )
-
-
-def _log_mean(log_w: Tensor) -> tuple[float, float, float]:
-    """log mean w, the effective fraction of chains, and the standard error of log mean w."""
-    n = len(log_w)
-    total = torch.logsumexp(log_w, 0)
-    share = (log_w - total).exp()
-    ess = float(1 / (share.square().sum() * n))
-    return float(total) - math.log(n), ess, math.sqrt(max(0.0, (1 / ess - 1) / (n - 1)))
-
-
-def _bennett(forward: Tensor, reverse: Tensor) -> float:
-    """c with sum sigmoid(log w - c) over forward = sum sigmoid(log w + c) over reverse chains."""
-
-    def excess(c: float) -> float:
-        return float(torch.sigmoid(forward - c).sum() - torch.sigmoid(reverse + c).sum())
-
-    ends = torch.cat([forward, -reverse])
-    low, high = float(ends.min()) - 50, float(ends.max()) + 50
-    return float(brentq(excess, low, high, xtol=1e-9))

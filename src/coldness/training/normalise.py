@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from coldness.data import Data
-from coldness.likelihood.ais import LogZ, log_z
+from coldness.likelihood import LogZ, log_z
 from coldness.model import Model
 from coldness.seeds import generators
 from coldness.training.settings import Evaluation

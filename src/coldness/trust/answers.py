@@ -11,6 +11,9 @@ from coldness.metrics import QUESTIONS, Topic
 
 Grade = Literal["yes", "partly", "no", "not measured"]
 
+ORDER: dict[Grade, int] = {"not measured": -1, "no": 0, "partly": 1, "yes": 2}
+"""How much trust a grade gives; what was not measured gives none."""
+
 ENOUGH_SAMPLES = 1000
 """With fewer samples, metrics are too uncertain for a "yes", which becomes "partly"."""
 

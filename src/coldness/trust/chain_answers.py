@@ -8,7 +8,11 @@ graded by their KID instead of both (quality_answer.py): distances between pixel
 and not to what images show.
 
 Long chains must also have converged (diagnostics/convergence.py). Samples that look right while
-their potentials still change, or lie far below those of data, may look wrong after more steps.
+their potentials still change, or lie far below those of data, may look wrong after more steps. And
+they must be what infinitely long chains would give. Chains that stay in their mode (R-hat above
+1.1) keep the mode weights of their starts, and chains near the data do not see mass far away. So a
+yes needs mode weights that were checked by weighted samples (evaluation/elsewhere.py) where chains
+do not mix, and no significant mass elsewhere.
 """
 
 from __future__ import annotations
@@ -16,20 +20,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from coldness.diagnostics.convergence import state
+from coldness.diagnostics.convergence import FAR as FLOOR_PARTLY
+from coldness.diagnostics.convergence import JUDGED_SAMPLES, allowed, far_from_data, state_of
+from coldness.diagnostics.mixing import SEPARATE
 from coldness.trust.answers import ENOUGH_SAMPLES, Answer, Grade, grade, number, worst
+from coldness.trust.hidden import elsewhere, mode_weights, tails
 from coldness.trust.quality_answer import kid_grade
 
 FLOOR_YES = 10.0
 """Times the floor. Energy distance is squared: the error is about three times that of sampling."""
-
-FLOOR_PARTLY = 40.0
-"""Times the floor. With 4000 samples of mixture2d: less than one large mode of eight is lost (50),
-and a single Gaussian with the data's mean and spread (58) fails."""
-
-JUDGED_SAMPLES = 4000
-"""Number of samples that the two limits are for. The floor falls as 1 / samples and an error does
-not: with fewer samples, the allowed excess over the floor shrinks in proportion."""
 
 NEIGHBOURS_YES = 0.6
 """A 1-nearest-neighbour classifier tells samples from data less than 60% of the time; 50% is
@@ -62,21 +61,45 @@ def long_chains(metrics: Mapping[str, float]) -> Answer:
         "no": f"Chains{steps} leave the data distribution.",
         "not measured": "Long-run samples were not compared with data.",
     }[graded]
+    if graded == "not measured":
+        return Answer("long_chains", graded, measured, note or text)
     about, settled = _convergence(metrics)
-    whole = " ".join(filter(None, (note or text, about, _acceptance(metrics))))
-    graded = "partly" if graded == "yes" and not settled else graded
+    hidden, limit = _hidden(metrics)
+    whole = " ".join(filter(None, (note or text, about, hidden, _acceptance(metrics))))
+    graded = worst(graded, limit, "yes" if settled else "partly")
     return Answer("long_chains", graded, measured, whole)
+
+
+def _hidden(metrics: Mapping[str, float]) -> tuple[str, Grade]:
+    """Sentences on what these chains do not see, and the best grade that it allows."""
+    text, limit = elsewhere(metrics)
+    if flat := tails(metrics):
+        text = f"{text} {flat} Chains that are long enough would not come back.".strip()
+        limit = worst(limit, "partly")
+    weights, mixed = mode_weights(metrics), metrics.get("rhat", 1.0) < SEPARATE  # NaN is not
+    apart = "" if mixed else f"Chains stay in separate modes (R-hat {number(metrics['rhat'])})."
+    if weights:
+        about = f"{weights[0].upper()}{weights[1:]}."
+    elif mixed:
+        about = ""
+    elif weights is None:
+        about = "Their mode weights are those of their starts, and were not checked."
+    else:
+        about = "The model's mode weights, by weighted samples, are those of the data."
+    if weights or (weights is None and not mixed):
+        limit = worst(limit, "partly")
+    return " ".join(filter(None, (text, apart, about))), limit
 
 
 def _convergence(metrics: Mapping[str, float]) -> tuple[str, bool]:
     """A sentence on the chains' potentials; False where they have not converged."""
-    if "u_shift" not in metrics or "u_drift" not in metrics:
-        return "", True
+    found = state_of(metrics)
+    if found is None:
+        return "Whether they have converged was not measured.", False
     shift, drift = metrics["u_shift"], metrics["u_drift"]
     side = "below" if shift < 0 else "above"
     where = f"their mean U is {number(abs(shift), 2)} standard deviations {side} that of data"
     moved = f"its median changed by {number(drift, 2)} in the second half"
-    found = state(shift, drift)
     if found == "converged":
         return f"They have converged: {where}, and {moved}.", True
     if found == "oversaturated":
@@ -85,6 +108,8 @@ def _convergence(metrics: Mapping[str, float]) -> tuple[str, bool]:
             f"and {moved}.",
             False,
         )
+    if far_from_data(metrics) and state_of({**metrics, "energy_distance_long": 0.0}) == "converged":
+        return f"Their potentials are steady, but their samples are not like data: {where}.", False
     return f"They are drifting: {where}, and {moved}.", False
 
 
@@ -142,8 +167,8 @@ def too_few(samples: float) -> str:
 
 def limits(metrics: Mapping[str, float]) -> tuple[float, float]:
     """Limits of "yes" and "partly", in multiples of the floor."""
-    fraction = min(1.0, metrics.get("samples", JUDGED_SAMPLES) / JUDGED_SAMPLES)
-    return 1 + (FLOOR_YES - 1) * fraction, 1 + (FLOOR_PARTLY - 1) * fraction
+    samples = metrics.get("samples", JUDGED_SAMPLES)
+    return allowed(FLOOR_YES, samples), allowed(FLOOR_PARTLY, samples)
 
 
 def _steps(metrics: Mapping[str, float], key: str) -> str:

@@ -1,10 +1,14 @@
 """Is the density right? And what is the log-likelihood of test points?
 
 On a grid, in one or two dimensions, log Z is exact and so are KL and log-likelihood. In more
-dimensions they come with the bracket of log Z (likelihood/ais.py), and the grade is that of the end
-that is worse for the model. A bracket that is too loose gives no answer, but a density can be known
-to be wrong: the lower end of KL is below the truth however loose the bracket is, and total
+dimensions they come with the bracket of log Z (likelihood/bracket.py), and the grade is that of the
+end that is worse for the model. A bracket that is too loose gives no answer, but a density can be
+known to be wrong: the lower end of KL is below the truth however loose the bracket is, and total
 variation on a slice needs no log Z.
+
+A yes needs more than a small KL(data || model), which is blind to mass where there is no data: a
+small KL(model || data) where the data's density is known, mode weights that agree, tails that can
+be normalised, and a search for mass elsewhere that found none (hidden.py).
 """
 
 from __future__ import annotations
@@ -13,12 +17,14 @@ import math
 from collections.abc import Mapping
 from typing import Literal
 
-from coldness.diagnostics.convergence import state
-from coldness.likelihood.ais import LEAST_ESS, LOOSE
+from coldness.diagnostics.convergence import state_of
+from coldness.likelihood.bracket import LEAST_ESS, LOOSE
 from coldness.trust.answers import Answer, Grade, grade, number, worst
+from coldness.trust.hidden import doubts
 
-KL_YES = 0.1
-"""Nats. The mean log-likelihood of data is then within 0.1 of the best possible."""
+KL_YES = 0.05
+"""Nats. The mean log-likelihood of data is then within 0.05 of the best possible. The same limit
+holds for KL(model || data), which says whether the model has mass where there is no data."""
 
 KL_PARTLY = 1.0
 """Nats. Beyond it, a point of the data is on average more than e times too unlikely."""
@@ -61,7 +67,9 @@ def bracket(metrics: Metrics) -> Bracket:
         return "failed"
     if "log_z_low" not in metrics or "log_z_high" not in metrics:
         return "none"
-    fractions = [metrics.get(f"log_z_ess_{way}", math.nan) for way in ("forward", "reverse")]
+    ways = ["forward"] if metrics.get("log_z_crossed") else ["forward", "reverse"]
+    fractions = [metrics.get(f"log_z_ess_{way}", math.nan) for way in ways]
+    fractions[0] = max(fractions[0], metrics.get("log_z_ess_wide", 0.0))
     narrow = metrics["log_z_high"] - metrics["log_z_low"] <= LOOSE
     return "tight" if narrow and all(f >= LEAST_ESS for f in fractions) else "loose"
 
@@ -97,7 +105,20 @@ def _on_grid(metrics: Metrics) -> Answer:
     if "tv" in metrics:
         grades.append(grade(metrics["tv"], TV_YES, TV_PARTLY))
         measured.append(f"total variation {number(metrics['tv'])}")
+    grades.append(_reverse(metrics, measured))
     return _answer(metrics, worst(*grades), measured)
+
+
+def _reverse(metrics: Metrics, measured: list[str]) -> Grade:
+    """The best grade that KL(model || data) allows, where it is known; adds it to the numbers."""
+    if "reverse_kl" not in metrics:
+        return "yes"
+    value = metrics["reverse_kl"]
+    measured.append(f"KL(model || data) {number(value)} nats")
+    # The lower end: sampling noise of a right model is no reason for a doubt.
+    low = metrics.get("reverse_kl_low", value) if "tv" not in metrics else value
+    uncertain = metrics.get("reverse_kl_high", value) - low > LOOSE and "tv" not in metrics
+    return "yes" if min(value, max(low, 0.0)) < KL_YES and not uncertain else "partly"
 
 
 def _estimated(metrics: Metrics) -> Answer:
@@ -117,17 +138,24 @@ def _estimated(metrics: Metrics) -> Answer:
         return Answer("density", "partly", ", ".join(measured), text)
     if "slice_tv" in metrics:
         graded = worst(graded, grade(metrics["slice_tv"], TV_YES, TV_PARTLY))
-    return _answer(metrics, graded, measured)
+    if "tv_estimate" in metrics:
+        measured.append(f"total variation about {number(metrics['tv_estimate'], 2)}")
+        graded = worst(graded, grade(metrics["tv_estimate"], TV_YES, TV_PARTLY))
+    return _answer(metrics, worst(graded, _reverse(metrics, measured)), measured)
 
 
 def _stays(metrics: Metrics) -> bool:
-    """Whether long chains have converged to where data is, as far as it was measured."""
+    """Whether long chains have converged to where data is; where there were none, whether a search
+    for mass elsewhere takes their place."""
     if metrics.get("lost_chains_long"):
         return False
-    return state(metrics.get("u_shift", 0.0), metrics.get("u_drift", 0.0)) == "converged"
+    found = state_of(metrics)
+    return found == "converged" or (found is None and bool(metrics.get("searched")))
 
 
 def _answer(metrics: Metrics, graded: Grade, measured: list[str]) -> Answer:
+    against, limit = doubts(metrics)
+    graded = worst(graded, limit)
     text = {
         "yes": "Its energies can be read as log-densities, up to one constant.",
         "partly": "It has the shape of the density, but its values are off: only rank with it.",
@@ -135,7 +163,8 @@ def _answer(metrics: Metrics, graded: Grade, measured: list[str]) -> Answer:
     }[graded]
     if not math.isfinite(metrics.get("kl", 0.0)):
         text = NOT_NORMALISED
-    return Answer("density", graded, ", ".join(measured), text + _outside(metrics))
+    whole = " ".join([text + _outside(metrics), *against])
+    return Answer("density", graded, ", ".join(measured), whole)
 
 
 def _slice(metrics: Metrics) -> list[str]:
@@ -146,7 +175,10 @@ def _slice(metrics: Metrics) -> list[str]:
 
 def _outside(metrics: Metrics) -> str:
     outside = metrics.get("mass_outside", 0.0)
-    return f" {outside:.0%} of its mass lies where there is no data." * (outside > MASS_OUTSIDE)
+    said = metrics.get("mass_elsewhere", 0.0) > MASS_OUTSIDE
+    return f" {outside:.0%} of its mass lies where there is no data." * (
+        outside > MASS_OUTSIDE and not said
+    )
 
 
 # Data whose density is unknown.
@@ -199,7 +231,9 @@ def _likelihood(metrics: Metrics) -> Answer:
         text = "It is better than a Gaussian, but a kernel density estimate is better than it."
     else:
         graded, text = "no", "A Gaussian with the data's moments is the better density."
-    return Answer("density", graded, measured, text + _outside(metrics))
+    against, limit = doubts(metrics)
+    whole = " ".join([text + _outside(metrics), *against])
+    return Answer("density", worst(graded, limit), measured, whole)
 
 
 def likelihood_line(metrics: Metrics) -> str:

@@ -9,6 +9,9 @@ graded by how far it is below a baseline on the same points, in its worst set:
     else the better of two plain models of the training points
     where there is neither: by itself, which says as much about the sets as about the model
 
+Where the model has mass away from the data that it does not rank below data, the answer is partly
+at best, whatever the sets are.
+
 A baseline ranks by log p. The likelihood ratio would be optimal, so a model can be above the
 baseline; that is not an error.
 """
@@ -19,8 +22,9 @@ import math
 from collections.abc import Mapping
 
 from coldness.metrics import SCORES, SETS, set_names
-from coldness.trust.answers import ENOUGH_SAMPLES, Answer, Grade, grade, number
+from coldness.trust.answers import ENOUGH_SAMPLES, Answer, Grade, grade, number, worst
 from coldness.trust.chain_answers import too_few
+from coldness.trust.hidden import elsewhere
 
 BEHIND_YES = 0.02
 """Difference of AUROC: one pair in fifty that only the baseline orders correctly. On the same
@@ -72,6 +76,12 @@ def ood(metrics: Mapping[str, float]) -> Answer:
         )
     else:
         text = _text(graded, behind[hardest], SETS.get(hardest, hardest), which)
+    invented, _ = elsewhere(metrics)
+    if invented and not metrics.get("auroc_elsewhere", 0.0) >= ALONE_YES:
+        graded, text = (
+            worst(graded, "partly"),
+            f"{text} {invented} It does not detect points there.",
+        )
     if graded == "yes" and metrics.get("samples", ENOUGH_SAMPLES) < ENOUGH_SAMPLES:
         graded, text = "partly", too_few(metrics["samples"])
     return Answer("ood", graded, measured, text)

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from coldness.diagnostics.convergence import CHANGE, SHIFT
-from coldness.likelihood.ais import LEAST_ESS, LOOSE
+from coldness.likelihood.bracket import LEAST_ESS, LOOSE
 from coldness.metrics import Topic
 from coldness.trust.answers import ENOUGH_SAMPLES, Answer, Grade, Noted, number
 from coldness.trust.chain_answers import (
