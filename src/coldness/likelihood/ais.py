@@ -259,7 +259,7 @@ def log_z(
         on_stage("log Z: from the Gaussian to the model")
         forward = torch.cat(
             [
-                _anneal(path, how.kernel, y, b, h, generator, compiled)
+                _anneal(path, how.kernel, y, b, h, generator, compiled)[1]
                 for y in parts(normal(how.chains))
             ]
         )
@@ -272,11 +272,37 @@ def log_z(
                 step_size=float(h[-1]), compiled=False,
             )  # fmt: skip
             down = b.flip(0), h.flip(0)
-            weights.append(_anneal(path, how.kernel, settled.x, *down, generator, compiled))
+            weights.append(_anneal(path, how.kernel, settled.x, *down, generator, compiled)[1])
         reverse = torch.cat(weights)
     if not bool(forward.isfinite().all() & reverse.isfinite().all()):
         raise NotFinite("the weights of AIS chains became NaN or infinite")
     return _bracket(forward, reverse, path.log_z0(dimension))
+
+
+def from_the_gaussian(
+    path: Path, how: AIS, y: Tensor, generator: torch.Generator
+) -> tuple[Tensor, Tensor, float]:
+    """Forward chains: final states (N, ...), log w (N,), and the step size at the model.
+
+    The states with weights w are a weighted sample of the model.
+
+    Args:
+        path: from the Gaussian to the model.
+        how: settings of AIS.
+        y: independent samples of the Gaussian (N, ...), where the chains begin.
+        generator: of the random numbers, on the device of y.
+    """
+    with frozen(list(path.energy.modules())), torch.no_grad():
+        count = min(PILOT_CHAINS, at_once(tuple(y.shape[1:])))
+        pilots = path.std * torch.randn(
+            (count, *y.shape[1:]), generator=generator, dtype=y.dtype, device=y.device
+        )
+        b, h = _pilot(path, how, pilots, generator)
+        found = [_anneal(path, how.kernel, p, b, h, generator, compiled=False) for p in parts(y)]
+    states, log_w = (torch.cat(each) for each in zip(*found, strict=True))
+    if not bool(log_w.isfinite().all()):
+        raise NotFinite("the weights of AIS chains became NaN or infinite")
+    return states, log_w, float(h[-1])
 
 
 def _coordinates(x: Tensor) -> Coordinates:
@@ -344,8 +370,8 @@ def _anneal(
     h: Tensor,
     generator: torch.Generator,
     compiled: bool,
-) -> Tensor:
-    """log w (N,) of chains from y through levels b, upwards or downwards."""
+) -> tuple[Tensor, Tensor]:
+    """Final states and log w (N,) of chains from y through levels b, upwards or downwards."""
     inner, increments = b[1:-1].to(y), b.diff().to(y)
     steps = h[1:-1].to(y)
     state = kernel.init(path.field(inner[0]), y)
@@ -363,7 +389,7 @@ def _anneal(
             inner[part], ahead[part], increments[part], steps[part],
         )  # fmt: skip
         log_w += change.double()
-    return (log_w - increments[-1] * path.difference(state, inner[-1])).cpu()
+    return state[0], (log_w - increments[-1] * path.difference(state, inner[-1])).cpu()
 
 
 def _chunk(
