@@ -419,6 +419,19 @@ def _training() -> Iterator[Metric]:
         ),
     ):  # fmt: skip
         yield replace(each, per_source=True)
+    live = "while training, last measured"
+    yield entry("live_log_z", f"log Z of walkers {live}", "nats")
+    yield entry("live_log_z_error", f"Standard error of log Z of walkers {live}", "nats", "lower")
+    yield entry("live_ess", f"Effective fraction of walkers {live}", "fraction", "higher")
+    yield entry(
+        "live_log_likelihood", f"Log-likelihood of validation points {live}", "nats per point",
+        "higher",
+    )  # fmt: skip
+    yield entry(
+        "live_log_likelihood_error", f"Standard error of that log-likelihood {live}",
+        "nats per point", "lower",
+    )  # fmt: skip
+    yield entry("kept_iteration", "Iteration whose weights were kept by early stopping", "count")
     yield entry("guard_alarms", "Guard: alarms", "count", "lower")
     yield entry("guard_rollbacks", "Guard: rollbacks", "count", "lower")
     yield entry("guard_warnings", "Guard: warnings", "count", "lower")

@@ -32,9 +32,7 @@ STREAMS = {"walkers": 1, "validation": 2}
 """Uses with a stream of their own, which takes no numbers from those of data and chains."""
 
 
-def own_generator(
-    seed: int, use: str, device: torch.device | str = "cpu"
-) -> torch.Generator:
+def own_generator(seed: int, use: str, device: torch.device | str = "cpu") -> torch.Generator:
     """The generator of one of the uses in STREAMS.
 
     Args:

@@ -26,6 +26,8 @@ exchange walkers, so the spread of their means gives the standard error of log Z
 
 Errors add up along the path of the weights, so the groups drift apart during a long training. When
 few of them carry all the weight, neither log Z nor its error can be trusted (`Estimate.collapsed`).
+Such walkers, and those whose error exceeds `renew`, are started anew at the present weights, at
+most once in REST moves. Fresh walkers are exact in mean again.
 
 The step size is adapted from the acceptance of past moves. A kernel that depends on past states of
 the walkers makes the equality approximate, with an error that vanishes with their number.
@@ -63,6 +65,9 @@ RESAMPLE = 0.5
 GAIN = 0.2
 """By how much log h changes per unit of acceptance above its target, per move."""
 
+REST = 25
+"""Moves between two starts of the walkers, which take as long as some fifty moves."""
+
 COLLAPSED = 0.1
 """Effective fraction of all walkers below which log Z is not reported. One group of sixteen that
 carries all the weight has 1/16; at 0.1 the standard error of log Z is about 0.7 nats, and its own
@@ -82,7 +87,8 @@ class Walkers:
         target: acceptance rate to which the step size is adapted.
         groups: number of independent groups, whose spread is the standard error.
         start_std: s of the Gaussian where walkers start, in the model's coordinates.
-        levels: number of levels of the annealing that brings them to the first weights.
+        levels: number of levels of the annealing that brings them to the weights they start with.
+        renew: standard error of log Z, in nats, above which walkers start anew.
         points: largest number of validation points whose log-likelihood is measured.
     """
 
@@ -93,7 +99,8 @@ class Walkers:
     target: float = 0.75
     groups: int = 16
     start_std: float = 1.2
-    levels: int = 200
+    levels: int = 50
+    renew: float = 0.1
     points: int = 1000
 
     def __post_init__(self) -> None:
@@ -105,6 +112,8 @@ class Walkers:
                 "chains of walkers must be a multiple of groups >= 2, with two walkers or more in "
                 f"each group, got {self.chains} and {self.groups}"
             )
+        if not self.renew > 0:
+            raise ValueError(f"renew of walkers must be > 0, got {self.renew}")
         self.annealing  # noqa: B018 - its checks: kernel, target, levels, start_std
 
     @property
@@ -142,6 +151,7 @@ class Population:
         self.log_weight = torch.empty(0, dtype=torch.float64)
         self.log_reference = math.nan
         self.log_step = math.log(how.kernel.step_size)
+        self.moves = 0
 
     @property
     def begun(self) -> bool:
@@ -160,7 +170,7 @@ class Population:
         )
         self.y, log_w, step = from_the_gaussian(path, how.annealing, y, self.generator)
         self.log_reference = path.log_z0(math.prod(shape))
-        self.log_weight, self.log_step = log_w, math.log(step)
+        self.log_weight, self.log_step, self.moves = log_w, math.log(step), 0
         with frozen(list(energy.modules())), torch.no_grad():
             self.potential = self._at_model(energy)[1]
         return self.estimate()
@@ -168,10 +178,15 @@ class Population:
     def advance(self, energy: Energy) -> Estimate:
         """Reweights the walkers to a model that has changed, and moves them under it.
 
+        They start anew instead if they were worn out at the last move.
+
         Raises:
             NotFinite: log Z became NaN or infinite; the walkers are left as they were.
         """
         how, kernel = self.how, self.how.kernel
+        last = self.estimate()
+        if self.moves >= REST and (last.collapsed or last.error > how.renew):
+            return self.begin(energy, tuple(self.y.shape[1:]))
         with frozen(list(energy.modules())), torch.no_grad():
             state = self._at_model(energy)
             before = self.log_weight
@@ -186,6 +201,7 @@ class Population:
             noise = kernel.draw(how.steps, state[0], self.generator)
             state, acceptance = self._moved(energy, state, noise, h)
         self.y, self.potential = state[0], state[1]
+        self.moves += 1
         self.log_step += GAIN * (acceptance - how.target)
         return found
 
@@ -205,6 +221,7 @@ class Population:
             "log_weight": self.log_weight,
             "log_reference": self.log_reference,
             "log_step": self.log_step,
+            "moves": self.moves,
             "generator": self.generator.get_state(),
         }
 
@@ -213,6 +230,7 @@ class Population:
         self.y, self.potential = state["y"].to(device), state["potential"].to(device)
         self.log_weight = state["log_weight"]
         self.log_reference, self.log_step = state["log_reference"], state["log_step"]
+        self.moves = state["moves"]
         self.generator.set_state(state["generator"])
 
     def _at_model(self, energy: Energy) -> State:

@@ -31,7 +31,7 @@ def story(events: Sequence[Event]) -> list[Episode]:
     begin = [k for k, e in enumerate(events) if e.event in BEGIN]
     episodes = []
     for k, end in zip(begin, [*begin[1:], len(events)], strict=True):
-        done = events[k + 1 : end]
+        done = [e for e in events[k + 1 : end] if e.event != "note"]
         episodes.append(Episode(events[k], done, _outcome(events[k], done, events[end:])))
     return episodes
 

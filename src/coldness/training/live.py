@@ -92,7 +92,9 @@ class Live:
         if s.stop is not None and self.reason:
             raise ValueError(f"stop needs log Z, which cannot be measured: {self.reason}")
         if s.stop is not None and not len(self.points):
-            raise ValueError("stop needs data with a validation part (data.validation, such as 0.1)")
+            raise ValueError(
+                "stop needs data with a validation part (data.validation, such as 0.1)"
+            )
 
     @property
     def done(self) -> bool:

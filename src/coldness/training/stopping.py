@@ -60,9 +60,7 @@ class Stopping:
         """Whether the patience is used up."""
         return self.how is not None and self.since >= self.how.patience
 
-    def check(
-        self, value: float, iteration: int, weights: Callable[[], dict[str, Any]]
-    ) -> None:
+    def check(self, value: float, iteration: int, weights: Callable[[], dict[str, Any]]) -> None:
         """Compares a log-likelihood with the best, and keeps a copy of the weights if it is better.
 
         Args:
