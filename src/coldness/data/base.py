@@ -69,7 +69,7 @@ class Data(ABC):
         return self.sample(count, generator)
 
     def held_out_points(self, count: int, generator: torch.Generator) -> Tensor:
-        """Returns at most `count` examples that are neither trained on nor tested on, maybe none."""
+        """Returns at most `count` examples, maybe none, that are never trained or tested on."""
         return self.sample(count, generator)
 
     def pair(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

@@ -29,6 +29,8 @@ class Episode:
 def story(events: Sequence[Event]) -> list[Episode]:
     """Episodes in the order of events."""
     begin = [k for k, e in enumerate(events) if e.event in BEGIN]
+    if not begin:
+        return []
     episodes = []
     for k, end in zip(begin, [*begin[1:], len(events)], strict=True):
         done = [e for e in events[k + 1 : end] if e.event != "note"]
