@@ -218,8 +218,8 @@ DENSITY = (
         "density",
     ),
     Metric(
-        "elsewhere_dimension", "Coordinate in which that mass deviates most (1 = first)", "", "none",
-        "density",
+        "elsewhere_dimension", "Coordinate in which that mass deviates most (1 = first)",
+        question="density",
     ),
     Metric("elsewhere_value", "Mean of that mass in this coordinate", "", "none", "density"),
     Metric(
@@ -242,12 +242,12 @@ DENSITY = (
     Metric("log_z", "log Z", "nats", "none", "density"),
     Metric("log_z_low", "log Z, lower end of its bracket", "nats", "none", "density"),
     Metric("log_z_high", "log Z, upper end of its bracket", "nats", "none", "density"),
-    Metric("log_z_forward", "log Z, forward estimate (from the Gaussian)", "nats", "none", "density"),
-    Metric("log_z_forward_error", "Standard error of the forward estimate", "nats", "none", "density"),
-    Metric("log_z_reverse", "log Z, reverse estimate (from data)", "nats", "none", "density"),
-    Metric("log_z_reverse_error", "Standard error of the reverse estimate", "nats", "none", "density"),
-    Metric("log_z_wide", "log Z, forward estimate from a wide Gaussian", "nats", "none", "density"),
-    Metric("log_z_wide_error", "Standard error of the wide estimate", "nats", "none", "density"),
+    Metric("log_z_forward", "log Z, forward estimate (from the Gaussian)", "nats", question="density"),
+    Metric("log_z_forward_error", "Standard error of the forward estimate", "nats", question="density"),
+    Metric("log_z_reverse", "log Z, reverse estimate (from data)", "nats", question="density"),
+    Metric("log_z_reverse_error", "Standard error of the reverse estimate", "nats", question="density"),
+    Metric("log_z_wide", "log Z, forward estimate from a wide Gaussian", "nats", question="density"),
+    Metric("log_z_wide_error", "Standard error of the wide estimate", "nats", question="density"),
     Metric(
         "log_z_crossed", "Reverse estimate of log Z below the forward one, if significant", "nats",
         "lower", "density",
@@ -485,6 +485,19 @@ def _training() -> Iterator[Metric]:
         ),
     ):  # fmt: skip
         yield replace(each, per_source=True)
+    live = "while training, last measured"
+    yield entry("live_log_z", f"log Z of walkers {live}", "nats")
+    yield entry("live_log_z_error", f"Standard error of log Z of walkers {live}", "nats", "lower")
+    yield entry("live_ess", f"Effective fraction of walkers {live}", "fraction", "higher")
+    yield entry(
+        "live_log_likelihood", f"Log-likelihood of validation points {live}", "nats per point",
+        "higher",
+    )  # fmt: skip
+    yield entry(
+        "live_log_likelihood_error", f"Standard error of that log-likelihood {live}",
+        "nats per point", "lower",
+    )  # fmt: skip
+    yield entry("kept_iteration", "Iteration whose weights were kept by early stopping", "count")
     yield entry("guard_alarms", "Guard: alarms", "count", "lower")
     yield entry("guard_rollbacks", "Guard: rollbacks", "count", "lower")
     yield entry("guard_warnings", "Guard: warnings", "count", "lower")

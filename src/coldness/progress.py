@@ -41,6 +41,9 @@ class TrainingBar:
         speed = self._progress.tasks[self._task].speed
         rate = f"{speed:.0f} it/s  " if speed else ""
         metrics = f"{rate}d {row['d']:+.3g}  r {row['r']:.3g}  ess {row['weight_ess']:.2f}"
+        if "live_log_likelihood" in row:
+            error = row["live_log_likelihood_error"]
+            metrics += f"  log p {row['live_log_likelihood']:.3f} \u00b1 {error:.2g} nats"
         if row["attempt"]:
             metrics += f"  rollbacks {row['attempt']:.0f}"
         self._progress.update(self._task, completed=iteration, metrics=metrics)

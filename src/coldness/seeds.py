@@ -26,3 +26,20 @@ def generators(
         torch.Generator().manual_seed(of_data >> 1),
         torch.Generator(device).manual_seed(of_chains >> 1),
     )
+
+
+STREAMS = {"walkers": 1, "validation": 2}
+"""Uses with a stream of their own, which takes no numbers from those of data and chains."""
+
+
+def own_generator(seed: int, use: str, device: torch.device | str = "cpu") -> torch.Generator:
+    """The generator of one of the uses in STREAMS.
+
+    Args:
+        seed: of the run.
+        use: name of the use.
+        device: of the random numbers.
+    """
+    sequence = np.random.SeedSequence(seed, spawn_key=(STREAMS[use],))
+    (state,) = sequence.generate_state(1, np.uint64).tolist()
+    return torch.Generator(device).manual_seed(state >> 1)

@@ -37,7 +37,9 @@ from coldness.training.recipe import Recipe, RecipeError
 from coldness.training.result import model_of, normalise
 from coldness.training.settings import Settings
 
-MAY_CHANGE_ON_RESUME = {"iterations", "checkpoint_every", "tensorboard", "evaluation", "guard"}
+MAY_CHANGE_ON_RESUME = {
+    "iterations", "checkpoint_every", "tensorboard", "evaluation", "guard", "live", "stop",
+}  # fmt: skip
 
 
 def train(
@@ -214,6 +216,8 @@ def _metrics(
         columns = {name: np.array(values) for name, values in history.columns.items()}
         found = metrics_of(columns, history.events)
     more = {"seconds": round(training.seconds, 3), "iterations": float(training.iteration)}
+    if training.live.stopping.weights is not None:
+        more["kept_iteration"] = float(training.live.stopping.iteration)
     return {**{name: float(value) for name, value in found.items()}, **more}
 
 

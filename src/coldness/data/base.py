@@ -68,6 +68,10 @@ class Data(ABC):
         """Returns at most `count` examples, which samples of a model are compared with."""
         return self.sample(count, generator)
 
+    def held_out_points(self, count: int, generator: torch.Generator) -> Tensor:
+        """Returns at most `count` examples, maybe none, that are never trained or tested on."""
+        return self.sample(count, generator)
+
     def pair(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Returns two independent samples of equal size.
 
@@ -130,6 +134,9 @@ class HeldOut(Data):
     test: Tensor
     """Test points (M, ...), never trained on."""
 
+    validation: Tensor = torch.empty(0)
+    """Examples (V, ...) for choosing when to stop, never used to train or test; may be empty."""
+
     box: float
     """Half the side of the cube around 0 that contains all points, with a margin."""
 
@@ -154,6 +161,10 @@ class HeldOut(Data):
         """Draws test points without replacement, at most the size of the smaller part."""
         return _without_repetition(self.test, self._at_most(count), generator)
 
+    def held_out_points(self, count: int, generator: torch.Generator) -> Tensor:
+        """Draws from the validation part without replacement, at most its size."""
+        return _without_repetition(self.validation, count, generator)
+
     def pair(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draws equally many training points and test points without replacement."""
         train = _without_repetition(self.train, self._at_most(count), generator)
@@ -171,9 +182,6 @@ class Labelled(HeldOut):
 
     test_labels: Tensor
     """Labels (M,) of the test part."""
-
-    validation: Tensor
-    """Examples (V, ...) for choosing when to stop, never used to train or test; may be empty."""
 
     validation_labels: Tensor
     """Labels (V,) of the validation part."""

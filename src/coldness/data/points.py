@@ -4,7 +4,8 @@
 
 m and s, stored as `mean` and `std`, are the mean and standard deviation of each dimension of the
 training part. The model works on y; log-likelihoods are given in the units of x. A random fraction
-of the points, chosen by a seed, is never used for training.
+of the points, chosen by a seed, is never used for training. A validation part, for the
+log-likelihood during training, can be split off the rest.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class Points(HeldOut):
         split_seed: seed of the random split.
         standardise: whether to scale each dimension to mean 0 and standard deviation 1 of the
             training part.
+        validation: fraction of the training part kept for the log-likelihood during training and
+            for choosing when to stop, which is never used for training or testing; 0 for none.
     Shapes: (N, D) in the file, or (N,) for D = 1.
     """
 
@@ -61,10 +64,11 @@ class Points(HeldOut):
         held_out: float = 0.2,
         split_seed: int = 0,
         standardise: bool = True,
+        validation: float = 0.0,
     ) -> None:
         if path is None:
             raise BadPoints("name a file of points: --data.path my.npy (in Python: data=array)")
-        self._make(read_points(path), path, held_out, split_seed, standardise)
+        self._make(read_points(path), path, held_out, split_seed, standardise, validation)
 
     @classmethod
     def of(
@@ -73,10 +77,11 @@ class Points(HeldOut):
         held_out: float = 0.2,
         split_seed: int = 0,
         standardise: bool = True,
+        validation: float = 0.0,
     ) -> Points:
         """Makes points from an array (N, D), or (N,) for D = 1; other arguments as in the class."""
         points = cls.__new__(cls)
-        points._make(_checked(x, "data"), "data", held_out, split_seed, standardise)
+        points._make(_checked(x, "data"), "data", held_out, split_seed, standardise, validation)
         return points
 
     def _make(
@@ -86,6 +91,7 @@ class Points(HeldOut):
         held_out: float,
         split_seed: int,
         standardise: bool,
+        validation: float,
     ) -> None:
         if not 0 < held_out < 1:
             raise BadPoints(f"held_out must be between 0 and 1, got {held_out}")
@@ -97,7 +103,9 @@ class Points(HeldOut):
                 f"held_out {held_out:g} splits {len(x)} points into {len(x) - tested} for training "
                 f"and {tested} for testing; each part needs at least {LEAST_PART}"
             )
-        test, train = x[order[:tested]], x[order[tested:]]
+        kept = _validation(validation, len(x) - tested)
+        test, train = x[order[:tested]], x[order[tested + kept :]]
+        between = x[order[tested : tested + kept]]
         mean, std = train.mean(0), train.std(0)
         _check_spread(train, mean, std, path)
         if not standardise:
@@ -105,6 +113,7 @@ class Points(HeldOut):
         self.mean, self.std = mean, std
         self.train = ((train - mean) / std).float()
         self.test = ((test - mean) / std).float()
+        self.validation = ((between - mean) / std).float()
         self._units = Standardised(tuple(mean.tolist()), tuple(std.tolist()))
         self.box = MARGIN * max(float(part.abs().max()) for part in (self.train, self.test))
 
@@ -119,6 +128,19 @@ class Points(HeldOut):
     def sample(self, count: int, generator: torch.Generator) -> Tensor:
         """Draws from the training part with replacement."""
         return self.train[torch.randint(len(self.train), (count,), generator=generator)]
+
+
+def _validation(share: float, count: int) -> int:
+    """Number of points of the validation part, of `count` that are not tested on."""
+    if not 0 <= share < 1:
+        raise BadPoints(f"validation must be at least 0 and below 1, got {share}")
+    kept = round(share * count)
+    if share and min(kept, count - kept) < LEAST_PART:
+        raise BadPoints(
+            f"validation {share:g} splits {count} points into {count - kept} for training and "
+            f"{kept} for validation; each part needs at least {LEAST_PART}"
+        )
+    return kept
 
 
 def read_points(path: str) -> NDArray[np.float64]:

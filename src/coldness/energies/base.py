@@ -125,6 +125,14 @@ class Energy(nn.Module, ABC):
         return None
 
     @property
+    def confined(self) -> bool:
+        """Whether Z is known to be finite: log Z is known, or U has a term that confines it.
+
+        Without such a term, exp(-U) of a network need not be integrable.
+        """
+        return self.log_z is not None
+
+    @property
     def ordinary_gap(self) -> float:
         """Difference of U between data and negatives that is normal in training, in nats.
 
@@ -170,6 +178,10 @@ class Given(Energy):
 
     def energy_at(self, y: Tensor) -> Tensor:
         return self.of.read(self.of.outputs_at(y), self.condition)
+
+    @property
+    def confined(self) -> bool:
+        return self.of.confined
 
     def bound(self) -> tuple[Energy, tuple[Tensor, ...]]:
         energy, conditions = self.of.bound()

@@ -40,6 +40,10 @@ class Sum(Energy):
         potentials = [w * part(x) for w, part in zip(self.weights, self.parts, strict=True)]
         return torch.stack(potentials).sum(0)
 
+    @property
+    def confined(self) -> bool:
+        return all(bool(part.confined) for part in self.parts) and min(self.weights, default=0) > 0
+
 
 class Mixture(Energy):
     """Mixture of the parts' densities.
@@ -70,6 +74,10 @@ class Mixture(Energy):
     def log_z(self) -> float | None:
         return 0.0 if self._normalised else None
 
+    @property
+    def confined(self) -> bool:
+        return all(bool(part.confined) for part in self.parts)
+
 
 class Tempered(Energy):
     """The density of an energy raised to a power: colder for t > 1, warmer for t < 1.
@@ -86,3 +94,7 @@ class Tempered(Energy):
 
     def energy(self, x: Tensor) -> Tensor:
         return self.part.energy(x)
+
+    @property
+    def confined(self) -> bool:
+        return self.part.confined

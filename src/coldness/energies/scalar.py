@@ -45,3 +45,8 @@ class ScalarEnergy(NetworkEnergy):
             return energy
         reference = y.flatten(1).square().sum(1) / (2 * self.reference_std**2)
         return energy + reference / self.coldness
+
+    @property
+    def confined(self) -> bool:
+        """True with a reference, for networks that grow more slowly than quadratically."""
+        return self.reference_std is not None

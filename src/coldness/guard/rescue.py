@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from torch import Tensor
 
@@ -118,6 +118,18 @@ class Rescue:
         if t % self.how.snapshot_every == 0:
             self.snapshot()
         return False
+
+    def tell(self, event: Literal["warning", "note"], cause: str, text: str) -> None:
+        """Writes down what others than the watch have seen; nothing is done about it.
+
+        Warnings of one cause are written at most once in QUIET iterations.
+        """
+        t = self.run.iteration
+        if event == "warning":
+            if t - self.warned.get(cause, -QUIET) < QUIET:
+                return
+            self.warned[cause] = t
+        self._add(event, t, cause, None, text)
 
     def state_dict(self) -> dict[str, Any]:
         """State for the checkpoint; each snapshot is written once, to a file of its own."""
@@ -251,7 +263,7 @@ class Rescue:
         self._add(event, alarm.iteration, alarm.cause, alarm.since, text, **more)
 
     def _add(
-        self, event: str, iteration: int, cause: Cause, since: int | None, text: str, **more: str
+        self, event: str, iteration: int, cause: str, since: int | None, text: str, **more: str
     ) -> None:
         place = {"iteration": iteration, "attempt": self.run.attempt}
         self.events.add(

@@ -133,10 +133,10 @@ class Path(nn.Module):
 
     std: Tensor
 
-    def __init__(self, energy: Energy, at: Coordinates, std: Tensor) -> None:
+    def __init__(self, energy: Energy, at: Coordinates, std: float | Tensor) -> None:
         super().__init__()
         self.energy, self.at = energy, at
-        self.register_buffer("std", std)
+        self.register_buffer("std", torch.as_tensor(std))
 
     def reference(self, y: Tensor) -> Tensor:
         """V_0, (B,)."""
@@ -241,6 +241,32 @@ def log_z(
     if not bool(forward.log_w.isfinite().all() & reverse.log_w.isfinite().all()):
         raise NotFinite("the weights of AIS chains became NaN or infinite")
     return bracket(forward, reverse, wide)
+
+
+def from_the_gaussian(
+    path: Path, how: AIS, y: Tensor, generator: torch.Generator
+) -> tuple[Tensor, Tensor, float]:
+    """Forward chains: final states (N, ...), log w (N,), and the step size at the model.
+
+    The states with weights w are a weighted sample of the model.
+
+    Args:
+        path: from the Gaussian to the model.
+        how: settings of AIS.
+        y: independent samples of the Gaussian (N, ...), where the chains begin.
+        generator: of the random numbers, on the device of y.
+    """
+    with frozen(list(path.energy.modules())), torch.no_grad():
+        count = min(PILOT_CHAINS, at_once(tuple(y.shape[1:])))
+        pilots = path.std * torch.randn(
+            (count, *y.shape[1:]), generator=generator, dtype=y.dtype, device=y.device
+        )
+        b, h = _pilot(path, how, pilots, generator)
+        found = [_anneal(path, how.kernel, p, b, h, generator, compiled=False) for p in parts(y)]
+    states, log_w = (torch.cat(each) for each in zip(*found, strict=True))
+    if not bool(log_w.isfinite().all()):
+        raise NotFinite("the weights of AIS chains became NaN or infinite")
+    return states, log_w, float(h[-1])
 
 
 def coordinates_of(energy: Energy, x: Tensor) -> Coordinates:

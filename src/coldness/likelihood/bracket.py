@@ -104,14 +104,15 @@ class LogZ:
 
     @property
     def crossed(self) -> bool:
-        """Whether that is significant: evidence that the model's mode weights are not the data's."""
+        """Whether that is significant: evidence that mode weights of model and data differ."""
         best, error = self._best()
         return _above(best, self.reverse, error, self.error_reverse)
 
     @property
     def searched(self) -> bool:
         """Whether chains from the wide Gaussian saw at least what those from the narrow one saw."""
-        return self.ess_wide >= LEAST_ESS and self.wide >= self.forward - LOOSE
+        lower = _above(self.forward - LOOSE, self.wide, self.error_forward, self.error_wide)
+        return self.ess_wide >= LEAST_ESS and not lower
 
     @property
     def tight(self) -> bool:

@@ -29,9 +29,11 @@ class Episode:
 def story(events: Sequence[Event]) -> list[Episode]:
     """Episodes in the order of events."""
     begin = [k for k, e in enumerate(events) if e.event in BEGIN]
+    if not begin:
+        return []
     episodes = []
     for k, end in zip(begin, [*begin[1:], len(events)], strict=True):
-        done = events[k + 1 : end]
+        done = [e for e in events[k + 1 : end] if e.event != "note"]
         episodes.append(Episode(events[k], done, _outcome(events[k], done, events[end:])))
     return episodes
 

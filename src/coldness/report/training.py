@@ -65,7 +65,8 @@ def curves(runs: Sequence[Columns]) -> list[Curve]:
     for name, curve in CURVES.items():
         columns = [run[column] for run in runs for column, _ in sources(run, name)]
         dull = name in ("grad_scale", "acceptance") and all((c == 1).all() for c in columns)
-        if columns and not dull:
+        empty = name.startswith("live_") and not any(np.isfinite(c).any() for c in columns)
+        if columns and not dull and not empty:
             chosen.append(curve)
     return chosen
 
@@ -129,7 +130,30 @@ def _potentials(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
     limits(axes, np.concatenate(shown), log=False)
 
 
+def _likelihood(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
+    """Measurements only; at other iterations the columns are empty."""
+    shown = []
+    for run, colour in zip(runs, cycle(theme, len(runs)), strict=True):
+        value = run.get("live_log_likelihood", np.zeros(0))
+        there = np.isfinite(value)
+        if not there.any():
+            continue
+        t, value = run["iteration"][there], value[there]
+        error = run["live_log_likelihood_error"][there]
+        axes.fill_between(t, value - error, value + error, color=colour, alpha=0.2, linewidth=0)
+        axes.plot(t, value, color=colour, linewidth=1.2)
+        shown.append(value)
+    limits(axes, np.concatenate(shown), log=False)
+    axes.set_ylabel("nats per point")
+
+
 CURVES = {
+    "live_log_likelihood": Curve(
+        "Held-out log-likelihood",
+        "Mean log density of validation points, which are never trained or tested on, by walkers "
+        "that the gradient does not use. The band is one standard error.",
+        _likelihood,
+    ),
     "d": Curve(
         "Energy difference d",
         "Mean potential of data minus that of negatives. With beta = 0 it stays around zero in "

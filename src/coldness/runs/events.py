@@ -2,8 +2,9 @@
 
     iteration   of the run when it happened
     attempt     number of rollbacks before it
-    event       warning, alarm, rollback, relaxed (recovered), stopped; resumed after a stop
-    cause       not_finite, gap, gradient, saturation, starvation
+    event       warning, alarm, rollback, relaxed (recovered), stopped; resumed after a stop; note
+    cause       not_finite, gap, gradient, saturation, starvation; likelihood of warnings and notes
+                about the held-out log-likelihood
     since       iteration at which the problem began
     text        description of the event
     action      of a rollback: what was changed
@@ -25,7 +26,7 @@ from coldness.files import BadFile
 log = logging.getLogger("coldness")
 
 Line = dict[str, Any]
-Kind = Literal["alarm", "warning", "rollback", "relaxed", "stopped", "resumed"]
+Kind = Literal["alarm", "warning", "rollback", "relaxed", "stopped", "resumed", "note"]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,9 @@ class MetricsLog:
         attempt: int = 0,
     ) -> None:
         self.path = path
-        self._pending: list[tuple[int, dict[str, Tensor | float]]] = []
+        self._pending: list[tuple[int, dict[str, Tensor | float | None]]] = []
         self._columns: list[str] = []
+        self._names: list[str] = []
         self.rows: list[Row] = []
         self._writer = _tensorboard_writer(tensorboard, keep_until) if tensorboard else None
         if path is None:
@@ -50,24 +52,31 @@ class MetricsLog:
         else:
             path.write_text("")
 
-    def add(self, iteration: int, metrics: Mapping[str, Tensor | float]) -> None:
-        """Adds a row; nothing is read back from the device here."""
+    def add(self, iteration: int, metrics: Mapping[str, Tensor | float | None]) -> None:
+        """Adds a row; nothing is read back from the device here.
+
+        None stands for a metric that was not measured at this iteration: its cell stays empty.
+        """
         self._pending.append((iteration, dict(metrics)))
 
     def drain(self) -> list[Row]:
-        """The pending rows as numbers, with one transfer from the device."""
+        """The pending rows as numbers, with one transfer from the device.
+
+        A row lacks what was not measured at its iteration.
+        """
         if not self._pending:
             return []
         names = list(self._pending[0][1])
         flat = [metrics[name] for _, metrics in self._pending for name in names]
         on_device = [v for v in flat if isinstance(v, Tensor)]
         numbers = iter(torch.stack(on_device).cpu().double().tolist() if on_device else [])
-        values = iter([next(numbers) if isinstance(v, Tensor) else float(v) for v in flat])
-        rows = [
-            {"iteration": float(iteration), **{name: next(values) for name in names}}
-            for iteration, _ in self._pending
-        ]
-        self._pending = []
+        values = iter([next(numbers) if isinstance(v, Tensor) else v for v in flat])
+        rows = []
+        for iteration, _ in self._pending:
+            row = {name: next(values) for name in names}
+            measured = {name: float(value) for name, value in row.items() if value is not None}
+            rows.append({"iteration": float(iteration), **measured})
+        self._pending, self._names = [], ["iteration", *names]
         return rows
 
     def write(self, rows: list[Row]) -> None:
@@ -80,34 +89,33 @@ class MetricsLog:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         if not self._columns:
-            self._columns = list(rows[0])
+            self._columns = self._names
             writer.writerow(self._columns)
         for row in rows:
-            writer.writerow(
-                [
-                    int(row[name]) if name in ("iteration", ATTEMPT) else f"{row[name]:.7g}"
-                    for name in self._columns
-                ]
-            )
+            writer.writerow([_cell(row, name) for name in self._columns])
         with self.path.open("a") as file:
             file.write(text.getvalue())
         if self._writer is not None:
             for row in rows:
                 for name in self._columns[1:]:
-                    self._writer.add_scalar(name, row[name], int(row["iteration"]))
+                    if name in row:
+                        self._writer.add_scalar(name, row[name], int(row["iteration"]))
 
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
 
     def columns(self) -> dict[str, list[float]]:
-        """Columns of the iterations that led to the model, where rows are kept in memory."""
+        """Columns of the iterations that led to the model, where rows are kept in memory.
+
+        NaN stands for what was not measured.
+        """
         rows: list[Row] = []
         for row in self.rows:
             while rows and rows[-1]["iteration"] >= row["iteration"]:
                 rows.pop()
             rows.append(row)
-        return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+        return {name: [row.get(name, math.nan) for row in rows] for name in self._names}
 
     def _truncate(self, path: Path, attempt: int, keep_until: int) -> None:
         lines = path.read_text().splitlines()
@@ -122,6 +130,13 @@ class MetricsLog:
 
         kept = [line for line in lines[1:] if is_kept(line)]
         path.write_text("".join(line + "\n" for line in lines[:1] + kept))
+
+
+def _cell(row: Row, name: str) -> int | str:
+    """Of the CSV file; empty for what was not measured."""
+    if name not in row:
+        return ""
+    return int(row[name]) if name in ("iteration", ATTEMPT) else f"{row[name]:.7g}"
 
 
 def _iteration(line: str) -> float:
@@ -147,7 +162,7 @@ def _tensorboard_writer(folder: Path, purge_step: int) -> Any:
 
 
 def read_metrics(path: Path, abandoned: bool = False) -> dict[str, list[float]]:
-    """Columns of metrics.csv, for the iterations that led to the model.
+    """Columns of metrics.csv, for the iterations that led to the model; NaN for empty cells.
 
     Args:
         path: of the file.
@@ -158,7 +173,7 @@ def read_metrics(path: Path, abandoned: bool = False) -> dict[str, list[float]]:
         header = next(reader, [])
         rows: list[list[float]] = []
         for cells in reader:
-            row = [float(value) for _, value in zip(header, cells, strict=True)]
+            row = [float(value or "nan") for _, value in zip(header, cells, strict=True)]
             while rows and not abandoned and rows[-1][0] >= row[0]:
                 rows.pop()
             rows.append(row)

@@ -14,6 +14,7 @@ from coldness.energies import Coordinates, check_coordinates, check_uncoupled
 from coldness.kernels import worth_compiling
 from coldness.seeds import generators
 from coldness.training.ema import MovingAverage
+from coldness.training.live import Live
 from coldness.training.loop import Training
 from coldness.training.settings import Settings
 
@@ -52,7 +53,8 @@ def build(s: Settings) -> Training:
     for term in s.terms:
         term.prepare(energy, data, of_chains)
     compiled = [_compile(s, source.steps) for source in s.sources]
-    return Training(s, fabric, wrapped, ema, of_data, of_chains, compiled)
+    live = Live(s, fabric.device)
+    return Training(s, fabric, wrapped, ema, of_data, of_chains, compiled, live)
 
 
 def _check(s: Settings) -> None:

@@ -72,6 +72,8 @@ def fit(
     board = folder / "tensorboard" if folder is not None and s.tensorboard else None
     metrics = MetricsLog(path, training.iteration, board, training.attempt)
     begin = time.perf_counter() - training.seconds
+    live = training.live
+    live.begin(training)
     rescue = guard_of(training, folder)
     grids = Grids(folder, training, s)
 
@@ -86,11 +88,11 @@ def fit(
 
     with _interruptible() as interrupted:
         try:
-            while training.iteration < s.iterations:
-                metrics.add(training.iteration, training.iterate())
+            while training.iteration < s.iterations and not live.done:
+                metrics.add(training.iteration, {**training.iterate(), **live.look(training)})
                 grids.look()
                 t, stop = training.iteration, interrupted()
-                end = t == s.iterations
+                end = t == s.iterations or live.done
                 due = stop or end or t % s.checkpoint_every == 0
                 if not due and t % s.guard.every:
                     continue
@@ -102,10 +104,12 @@ def fit(
                 rolled_back = False
                 if end or t % s.guard.every == 0 or not rescue.watch.finite:
                     rolled_back = rescue.look()
+                for event, text in live.told():
+                    rescue.tell(event, "likelihood", text)
                 if due or rolled_back:
                     save()
                 if rows and (due or t % ITERATIONS_PER_BLOCK == 0):
-                    on_block(training.iteration, rows[-1])
+                    on_block(training.iteration, {**rows[-1], **live.last})
                 if stop:
                     saved = "" if folder is None else " and saved; --resume continues it"
                     raise Interrupted(f"stopped at iteration {training.iteration}{saved}")

@@ -38,4 +38,10 @@ def metrics_of(
     guarded = guard_metrics(events) if "attempt" in columns else {}
     seen = columns.get("accuracy_validation")
     best = {} if seen is None or not len(seen) else {"accuracy_best": float(np.max(seen))}
-    return {**health_metrics(columns), **guarded, **best}
+    return {**health_metrics(columns), **guarded, **best, **_live(columns)}
+
+
+def _live(columns: Mapping[str, NDArray[np.float64]]) -> dict[str, float]:
+    """The last measurement of walkers; NaN in these columns stands for none."""
+    found = {name: x[np.isfinite(x)] for name, x in columns.items() if name.startswith("live_")}
+    return {name: float(x[-1]) for name, x in found.items() if len(x)}

@@ -14,7 +14,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -34,6 +34,7 @@ from coldness.runs.log import ATTEMPT
 from coldness.seeds import generators
 from coldness.training.effective import Effective, effective
 from coldness.training.ema import MovingAverage
+from coldness.training.live import Live
 from coldness.training.settings import Settings
 
 Metrics = dict[str, Tensor | float]
@@ -52,6 +53,7 @@ class Training:
         data_generator: random numbers of the data, on the CPU.
         chain_generator: random numbers of the chains, on the device.
         compiled: for each source, whether its chains are compiled.
+        live: walkers that measure the log-likelihood between iterations.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Training:
         data_generator: torch.Generator,
         chain_generator: torch.Generator,
         compiled: list[bool],
+        live: Live,
     ) -> None:
         self.settings = settings
         self.fabric = fabric
@@ -73,6 +76,7 @@ class Training:
         self.ema = ema
         self.data_generator, self.chain_generator = data_generator, chain_generator
         self.compiled = compiled
+        self.live = live
         self.contrasts = settings.contrasts()
         self.term_names = names_of(settings.terms)
         self.iteration = 0
@@ -230,6 +234,10 @@ class Training:
         noise = torch.empty_like(x).normal_(generator=self.chain_generator)
         return x + self.energy.coordinates.push(now.data_noise * noise)
 
+    def averaged(self) -> AbstractContextManager[None]:
+        """The energy has the weights that `train` returns inside this context."""
+        return nullcontext() if self.ema is None else self.ema.in_place()
+
     def autocast(self) -> AbstractContextManager[object]:
         """The precision context in which networks run."""
         return autocast(self.settings.precision, self.fabric.device)
@@ -273,6 +281,7 @@ class Training:
             "ema": None if self.ema is None else self.ema.average,
             "sources": [source.state_dict() for source in s.sources],
             "terms": [term.state_dict() for term in s.terms],
+            "live": self.live.state_dict(),
             "data_generator": self.data_generator.get_state(),
             "chain_generator": self.chain_generator.get_state(),
         }
@@ -288,6 +297,7 @@ class Training:
                 source.load_state_dict(saved)
             for term, saved in zip(s.terms, state.get("terms", [{}] * len(s.terms)), strict=True):
                 term.load_state_dict(saved)  # runs of 0.6 had none
+            self.live.load_state_dict(state.get("live"))  # runs of 0.7 had none
             self.data_generator.set_state(state["data_generator"])
             self.chain_generator.set_state(state["chain_generator"])
             self.iteration, self.seconds = state["iteration"], state["seconds"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from copy import deepcopy
 
 from coldness.data import Data
@@ -21,9 +20,14 @@ EXAMPLES_FOR_SCALE = 1000
 
 def model_of(training: Training) -> Model:
     """An independent copy of the model of a run: further training does not change it."""
-    s, n = training.settings, training.settings.iterations
-    with training.ema.in_place() if training.ema is not None else nullcontext():
+    s, n, live = training.settings, training.settings.iterations, training.live
+    t = live.stopping.iteration - 1 if live.stopping.weights is not None else n - 1
+    with training.averaged():
         energy = deepcopy(training.energy)
+    kept = {name: value for term in s.terms for name, value in term.kept().items()}
+    if live.stopping.weights is not None:
+        kept = deepcopy(kept)
+        live.restore(energy, kept)
     energy.eval()
     source = s.sampling
     of_data, _ = generators(s.seed)
@@ -31,12 +35,12 @@ def model_of(training: Training) -> Model:
     return Model(
         energy=energy,
         domain=s.data.domain,
-        sampler=source.sampler(x_data, energy.coordinates, value_at(source.step_scale, n - 1, n)),
-        data_noise=s.data_noise_at(n - 1),
+        sampler=source.sampler(x_data, energy.coordinates, value_at(source.step_scale, t, n)),
+        data_noise=s.data_noise_at(t),
         precision=s.precision,
         at_once=s.at_once,
         compile="never" if s.compile == "never" else "auto",
-        kept={name: value for term in s.terms for name, value in term.kept().items()},
+        kept=kept,
     )
 
 

@@ -20,9 +20,11 @@ from coldness.energies import Energy
 from coldness.energies.coordinates import Kind
 from coldness.guard.policy import Guard
 from coldness.likelihood.ais import AIS
+from coldness.likelihood.walkers import Walkers
 from coldness.objectives import Contrast, Term
 from coldness.precision import Precision
 from coldness.schedules import Schedule
+from coldness.training.stopping import Stop
 
 Optimiser = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
 
@@ -106,6 +108,10 @@ class Settings:
             no limit.
         validate_every: iterations between measurements of the terms' metrics on validation
             examples; 0 for none.
+        live: walkers that measure log Z and the held-out log-likelihood while the run trains; None
+            for none. They change nothing in the run.
+        stop: when training ends early, by the held-out log-likelihood that `live` measures; the
+            model then has the best weights. None for never.
         checkpoint_every: iterations between checkpoints.
         guard: how the run is monitored, and what happens when it diverges.
         tensorboard: also write TensorBoard events.
@@ -133,6 +139,8 @@ class Settings:
     precision: Precision = "float32"
     at_once: int | None = None
     validate_every: int = 0
+    live: Walkers | None = None
+    stop: Stop | None = None
     checkpoint_every: int = 1000
     guard: Guard = field(default_factory=Guard)
     tensorboard: bool = False
@@ -161,6 +169,8 @@ class Settings:
             raise ValueError(f"at_once must be >= 1, got {self.at_once}")
         if self.validate_every < 0:
             raise ValueError(f"validate_every must be >= 0, got {self.validate_every}")
+        if self.stop is not None and self.live is None:
+            raise ValueError("stop needs the log-likelihood that live measures: set live")
         if len({source.conditional for source in self.sources}) > 1:
             raise ValueError("sources must be all conditional or all not: they share the data")
 
