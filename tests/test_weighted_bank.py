@@ -170,6 +170,22 @@ def test_a_chain_keeps_its_weight_while_nothing_moves_but_itself() -> None:
     torch.testing.assert_close(start.log_weights, expected)
 
 
+def test_negatives_are_the_states_before_the_moves_and_the_bank_keeps_those_after() -> None:
+    """Weights are updated at points that the last update did not use."""
+    start, energy = prepared(40, resample_below=0.0), Moving()
+    energy.s = 0.6
+    before = start.bank.x.clone()
+    chains = Source(start, MALA(0.1), steps=5, count=15).draw(
+        energy, ONE, generator(19), tempering=1.0
+    )
+    slots = (chains.x == before[:, 0]).nonzero()[:, 1]
+    assert len(slots.unique()) == 15
+    assert torch.equal(chains.log_weights, start.log_weights[slots])
+    assert (start.bank.x[slots] != before[slots]).double().mean() > 0.9
+    torch.testing.assert_close(chains.first, energy(chains.x).detach())
+    torch.testing.assert_close(chains.last, energy(start.bank.x[slots]).detach())
+
+
 def test_slots_that_are_not_drawn_keep_everything() -> None:
     start, energy = prepared(40, resample_below=1.0), Moving()
     energy.s = 0.5

@@ -43,7 +43,10 @@ class Start(ABC):
 
     @property
     def weighted(self) -> bool:
-        """Whether chains carry weights, which `weigh` updates after every run."""
+        """Whether chains carry weights, which `weigh` updates after every run.
+
+        Negatives are then the states that chains began at, with these weights.
+        """
         return False
 
     def check(self, kernel: Kernel, conditional: bool) -> None:  # noqa: B027 - most fit all

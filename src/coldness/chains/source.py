@@ -104,6 +104,9 @@ class Source:
     ) -> Chains:
         """Draws negatives for this batch: starts chains, runs them on t * U, and puts them back.
 
+        Negatives are where chains end; if the start is weighted, where they began, with the weights
+        they have there under the present U.
+
         Args:
             energy: the model.
             x_data: the data batch.
@@ -147,7 +150,8 @@ class Source:
                 tempering=tempering,
                 generator=generator,
             )
-        return chains
+        # The negatives of weighted chains are where they began: `WeightedBank` says why.
+        return replace(chains, x=x) if self.start.weighted else chains
 
     def _weigh(self, slots: Tensor | None, chains: Chains, generator: torch.Generator) -> Tensor:
         if slots is None or chains.first is None or chains.last is None:

@@ -8,10 +8,17 @@ t = 1 - beta. Drawn again, when the network and perhaps beta have changed, it co
     V_stored <- V_now(x)
 
 Chains begin at a known law q, with A = 0 and V_stored = -log q. Every drawn chain is then properly
-weighted with respect to exp(-V_now): for any f, E[exp(A) f(x)] = integral of exp(-V_now) f, up to
-one constant for all chains, as long as the path of the network does not depend on the chains. It
-does in training, where a chain also attracts the network; docs/weighted-bank.md says what follows.
-Slots that were not drawn for a while are no exception: their V_stored is what they were left with.
+weighted with respect to exp(-V_now), before its moves and after them: for any f, E[exp(A) f(x)] is
+the integral of exp(-V_now) f, up to one constant for all chains, as long as the path of the network
+does not depend on the chains. Slots that were not drawn for a while are no exception: their
+V_stored is what they were left with.
+
+In training the path does depend on the chains: an update raises U most at its own negatives. If a
+chain's weight were updated at the very point that was a negative, every update would lower its
+weight by more than the mass around it falls, and most where a mode has few chains. Negatives are
+therefore the states before the moves, and weights are updated at the states after them. The more
+the moves of one iteration forget where they began within a mode, the less bias remains;
+docs/weighted-bank.md has measurements.
 
 The importance weights of the contrast are softmax(A - beta U) (objectives/contrast.py). Where modes
 exchange no chains, moves alone keep as many chains in a mode as began there, whatever its mass;
