@@ -40,6 +40,7 @@ from coldness.chains import (
     Start,
     StepAdaptation,
     UniformNoise,
+    WeightedBank,
 )
 from coldness.data import (
     Augmentation,
@@ -54,6 +55,7 @@ from coldness.data import (
     Pictures,
     Rings2D,
     Rings10D,
+    SeparatedModes,
 )
 from coldness.energies import (
     ClassifierEnergy,
@@ -118,6 +120,7 @@ STARTS: dict[type[Start], Callable[[], Start]] = {
     DataStart: lambda: DataStart(),
     FittedNoise: lambda: FittedNoise(2.0),
     Bank: lambda: Bank(30, GaussianNoise(0.5, 2.0), refresh=0.3, refresh_batch=0.1),
+    WeightedBank: lambda: WeightedBank(Bank(30, GaussianNoise(0.5, 2.0)), 0.8),
 }
 
 ADAPTATIONS: dict[type[Adaptation], Callable[[], Adaptation]] = {
@@ -159,6 +162,7 @@ DENSITIES: dict[type[KnownDensity], Callable[[], KnownDensity]] = {
     Rings2D: lambda: Rings2D((1.0, 2.5), 0.2),
     EmbeddedRings: lambda: EmbeddedRings(5, (1.0, 2.5), 0.2, 0.03),
     Rings10D: lambda: Rings10D((1.0, 2.5), 0.2, 0.03),
+    SeparatedModes: lambda: SeparatedModes(3, (0.5, 0.2, 0.3), 3.0, 0.4),
 }
 
 

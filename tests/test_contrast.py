@@ -309,6 +309,90 @@ def test_each_half_is_scaled_by_the_other() -> None:
     assert len({*here[:2]}) == len({*here[2:]}) == 1
 
 
+# Weights that chains carry
+
+
+log_weights = st.lists(st.floats(-8, 8), min_size=7, max_size=7)
+
+
+@every_variant
+@many
+@given(u_data=at_least_two, u_model=potentials, beta=betas, carried=log_weights)
+def test_carried_weights_multiply_negatives(
+    variant: str, u_data: list[float], u_model: list[float], beta: float, carried: list[float]
+) -> None:
+    """w = softmax(A - beta U); Eq. 8 with exp(A) divided by its mean; A + 100 is the same."""
+    n = len(u_model)
+    mean = sum(math.exp(c) for c in carried[:n]) / n
+    times = [math.exp(c) / mean for c in carried[:n]]
+    a, b = paper(variant, u_data, u_model, beta, times)
+    for shift in (0.0, 100.0):
+        data, model = tensor(u_data), tensor(u_model)
+        log_w = torch.tensor(carried[:n], dtype=torch.float64) + shift
+        found = Contrast(variant=variant)(data, [model], beta, log_weights=[log_w])
+        found.loss.backward()
+        assert close(data.grad.tolist(), a, rel=1e-7, abs=1e-12)
+        assert close(model.grad.tolist(), [-b_j for b_j in b], rel=1e-7, abs=1e-12)
+        w = torch.softmax(log_w - beta * model.detach(), 0)
+        torch.testing.assert_close(found.weights.w, w)
+        assert float(found.metrics["weight_ess"]) == pytest.approx(
+            float(1 / (n * w.square().sum()))
+        )
+
+
+@many
+@given(u_data=potentials, u_model=potentials, beta=betas, carried=log_weights)
+def test_carried_weights_have_the_gradient_of_algorithm_1(
+    u_data: list[float], u_model: list[float], beta: float, carried: list[float]
+) -> None:
+    """Algorithm 1 with log weights A - log mean exp A added to beta f of the negatives."""
+    data, model = tensor(u_data), tensor(u_model)
+    log_w = torch.tensor(carried[: len(u_model)], dtype=torch.float64)
+    centred = log_w - torch.logsumexp(log_w, 0) + math.log(len(u_model))
+    rows = torch.stack(
+        [-beta * data, torch.logsumexp(centred - beta * model, 0).expand(len(u_data))]
+    )
+    (torch.logsumexp(rows, 0).mean() / beta + data.mean()).backward()
+    of_data, of_model = tensor(u_data), tensor(u_model)
+    Contrast()(of_data, [of_model], beta, log_weights=[log_w]).loss.backward()
+    assert close(of_data.grad.tolist(), data.grad.tolist(), rel=1e-7, abs=1e-12)
+    assert close(of_model.grad.tolist(), model.grad.tolist(), rel=1e-7, abs=1e-12)
+
+
+@every_variant
+def test_carried_weights_without_beta_and_beside_another_source(variant: str) -> None:
+    """Only the first of two sources carries weights; each source keeps its own total weight."""
+    log_w = torch.tensor([0.3, -2.0, 1.0], dtype=torch.float64)
+    data, first, second = tensor([0.4, -1.0]), tensor([1.0, 2.0, 0.0]), tensor([0.5, -0.5])
+    found = Contrast(variant=variant)(data, [first, second], 0.0, (2.0, 0.5), [log_w, None])
+    found.loss.backward()
+    torch.testing.assert_close(first.grad, -2.0 * torch.softmax(log_w, 0))
+    assert second.grad.tolist() == pytest.approx([-0.25, -0.25])
+    assert data.grad.tolist() == pytest.approx([1.25, 1.25])
+    # With beta, the union of both: times are exp(A) / mean of its source, times those of sources.
+    data, first, second = tensor([0.4, -1.0]), tensor([1.0, 2.0, 0.0]), tensor([0.5, -0.5])
+    found = Contrast(variant=variant)(data, [first, second], 0.7, (2.0, 0.5), [log_w, None])
+    found.loss.backward()
+    carried = (3 * torch.softmax(log_w, 0)).tolist()
+    times = [5 * 2.0 / (3 * 2.5) * c for c in carried] + [5 * 0.5 / (2 * 2.5)] * 2
+    a, b = paper(variant, [0.4, -1.0], [1.0, 2.0, 0.0, 0.5, -0.5], 0.7, times)
+    assert close([*first.grad.tolist(), *second.grad.tolist()], [-2.5 * b_j for b_j in b])
+    assert close(data.grad.tolist(), [2.5 * a_i for a_i in a])
+
+
+def test_potentials_of_negatives_are_averaged_with_carried_weights() -> None:
+    log_w = torch.tensor([0.3, -2.0, 1.0], dtype=torch.float64)
+    u_data, u = tensor([0.4, -1.0]), tensor([1.0, 2.0, 0.0])
+    metrics = Contrast()(u_data, [u], 0.5, log_weights=[log_w]).metrics
+    w = torch.softmax(log_w, 0)
+    mean = float((w * u.detach()).sum())
+    assert float(metrics["u_model_mean"]) == pytest.approx(mean)
+    assert float(metrics["d"]) == pytest.approx(-0.3 - mean)
+    assert float(metrics["u_model_std"]) == pytest.approx(
+        math.sqrt(float((w * (u.detach() - mean) ** 2).sum()))
+    )
+
+
 # Figures
 
 

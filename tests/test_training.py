@@ -30,6 +30,14 @@ RUNS = {
         "--sources.0.start.refresh=0.2",
         "--sources.0.start.refresh_batch=0.1",
     ),
+    "weighted bank": (
+        "two-modes",
+        "--sources.0.count=16",
+        "--sources.0.start.bank.capacity=40",
+        "--sources.0.start.resample_below=0.9",
+        "--sources.0.adaptation.target=0.6",
+        "--contrast.beta=0.2",
+    ),
     "preconditioned with average": ("rings10d",),
     "in full coordinates": ("rings10d", "--preconditioner=full"),
     "all schedules": (

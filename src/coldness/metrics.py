@@ -170,6 +170,19 @@ DENSITY = (
     Metric("slice_tv", "Total variation on the slice", "", "lower", "density"),
     Metric("kl_gaussian", "KL(data || Gaussian with its moments)", "nats", "none", "density"),
     Metric(
+        "mode_share", "Model's mass in the data's largest mode, of that in all its modes",
+        "fraction", "none", "density", short="Share of the largest mode",
+    ),
+    Metric("mode_share_data", "Data's mass in its largest mode", "fraction", "none", "density"),
+    Metric(
+        "mode_share_error", "Total variation of mode shares between data and model", "fraction",
+        "lower", "density", tolerance=0.01, short="Error of mode shares",
+    ),
+    Metric(
+        "mode_share_ess", "Effective fraction of the points that mode shares are estimated from",
+        "fraction", "higher", "density",
+    ),
+    Metric(
         "log_likelihood_test", "Log-likelihood of held-out or fresh points", "nats per point",
         "higher", "density", tolerance=0.005, bracket="log_likelihood", short="Log-likelihood",
     ),
@@ -656,6 +669,7 @@ COMPARED = (
 STUDIED = (
     *("kl", "kl_low", "kl_high", "reverse_kl", "tv", "slice_kl", "slice_tv", "mass_outside"),
     *("kl_gaussian", "log_z_ess_forward", "log_z_ess_reverse"),
+    *("mode_share", "mode_share_error", "mode_share_ess"),
     *("energy_distance_short", "energy_distance_long", "energy_distance_data"),
     *("energy_distance_mala", "energy_distance_floor"),
     *("neighbours_short", "neighbours_long", "neighbours_data", "neighbours_mala"),
@@ -674,6 +688,7 @@ STUDY_PAGE = (
     *("accuracy", "ece"),
     *(entry.key for entry in _quality() if entry.short),
     *("auroc_logp_svhn", "kl", "reverse_kl", "tv", "slice_kl", "slice_tv"),
+    *("mode_share", "mode_share_error"),
     *("energy_distance_short", "energy_distance_long", "energy_distance_data"),
     *("energy_distance_mala", "energy_distance_floor", "neighbours_short", "neighbours_long"),
     *("acceptance", "u_shift", "u_drift", "log_z_ess_forward", "log_z_ess_reverse", "seconds"),

@@ -8,6 +8,7 @@ from coldness.chains.data_noise import StepNoise
 from coldness.chains.inverse_norm import InverseNormSteps
 from coldness.chains.noise import FittedNoise, GaussianNoise, LikeData, UniformNoise
 from coldness.chains.source import Source
+from coldness.chains.weighted_bank import WeightedBank
 
 __all__ = [
     "Adaptation",
@@ -22,4 +23,5 @@ __all__ = [
     "StepAdaptation",
     "StepNoise",
     "UniformNoise",
+    "WeightedBank",
 ]

@@ -111,6 +111,9 @@ class Bank(Start):
     ) -> Tensor:
         return self.initial.fresh(count, x_data, at, generator)
 
+    def potential(self, x: Tensor, x_data: Tensor, at: Coordinates) -> Tensor | None:
+        return self.initial.potential(x, x_data, at)
+
     def draw(
         self, count: int, x_data: Tensor, at: Coordinates, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:

@@ -41,6 +41,17 @@ class Start(ABC):
         """Whether chains are returned to this start and continued later."""
         return False
 
+    @property
+    def weighted(self) -> bool:
+        """Whether chains carry weights, which `weigh` updates after every run.
+
+        Negatives are then the states that chains began at, with these weights.
+        """
+        return False
+
+    def check(self, kernel: Kernel, conditional: bool) -> None:  # noqa: B027 - most fit all
+        """Raises ValueError if chains of this start cannot be run with this kernel, or by class."""
+
     def prepare(  # noqa: B027 - most starts have no state
         self, x_data: Tensor, at: Coordinates, generator: torch.Generator
     ) -> None:
@@ -73,6 +84,28 @@ class Start(ABC):
         self, slots: Tensor | None, x_model: Tensor, steps: int
     ) -> None:
         """Takes chains back after that many steps."""
+
+    def weigh(
+        self, slots: Tensor, first: Tensor, last: Tensor, generator: torch.Generator
+    ) -> Tensor:
+        """Updates the weights of chains that were put back; returns their logarithms, (B,).
+
+        Called after `put` if the start is `weighted`.
+
+        Args:
+            slots: that the chains were returned to.
+            first: potential of the chains' target where they began, (B,).
+            last: the same where they ended, (B,).
+            generator: random number generator.
+        """
+        raise NotImplementedError(f"{type(self).__name__} keeps no weights")
+
+    def potential(self, x: Tensor, x_data: Tensor, at: Coordinates) -> Tensor | None:
+        """Returns -log p(x) of the law of `fresh`, (B,) in float64, up to a constant.
+
+        None if the density is not known, or is zero somewhere.
+        """
+        return None
 
     def without_data(self, x_data: Tensor, at: Coordinates) -> Start:
         """Returns the start for sampling the trained model, which no longer needs data.

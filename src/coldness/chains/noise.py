@@ -46,6 +46,11 @@ class GaussianNoise(Start):
         mean = self.mean if isinstance(self.mean, (int, float)) else x_data.new_tensor(self.mean)
         return at.unwhiten(noise.add_(mean))
 
+    def potential(self, x: Tensor, x_data: Tensor, at: Coordinates) -> Tensor:
+        y = at.whiten(x).double()
+        mean = self.mean if isinstance(self.mean, (int, float)) else y.new_tensor(self.mean)
+        return _half_squares((y - mean) / self.std)
+
 
 @dataclass(frozen=True)
 class UniformNoise(Start):
@@ -93,6 +98,9 @@ class LikeData(Start):
         y = at.whiten(x_data)
         return at.unwhiten(y.mean(0) + noise * (self.width * y.std(0)))
 
+    def potential(self, x: Tensor, x_data: Tensor, at: Coordinates) -> Tensor:
+        return self.without_data(x_data, at).potential(x, x_data, at)
+
     def without_data(self, x_data: Tensor, at: Coordinates) -> FittedNoise:
         fitted = FittedNoise(self.width)
         y = at.whiten(x_data)
@@ -118,8 +126,17 @@ class FittedNoise(Start):
         mean, std = self.mean.to(x_data), self.std.to(x_data)
         return at.unwhiten(mean + noise * (self.width * std))
 
+    def potential(self, x: Tensor, x_data: Tensor, at: Coordinates) -> Tensor:
+        y = at.whiten(x).double()
+        return _half_squares((y - self.mean.to(y)) / (self.width * self.std.to(y)))
+
     def state_dict(self) -> dict[str, Tensor]:
         return {"mean": self.mean, "std": self.std}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         self.mean, self.std = state["mean"], state["std"]
+
+
+def _half_squares(z: Tensor) -> Tensor:
+    """|z|^2 / 2 of each row, (B,)."""
+    return z.flatten(1).square().sum(1) / 2

@@ -77,6 +77,7 @@ class Source:
             raise ValueError(f"weight must be > 0, got {self.weight}")
         if self.adaptation is not None:
             self.adaptation.check(self.kernel, self.step_schedule)
+        self.start.check(self.kernel, self.conditional)
 
     def chains_for(self, batch_size: int) -> int:
         return batch_size if self.count is None else self.count
@@ -102,6 +103,9 @@ class Source:
         at_once: int | None = None,
     ) -> Chains:
         """Draws negatives for this batch: starts chains, runs them on t * U, and puts them back.
+
+        Negatives are where chains end; if the start is weighted, where they began, with the weights
+        they have there under the present U.
 
         Args:
             energy: the model.
@@ -134,6 +138,8 @@ class Source:
             )
         chains = parts[0] if len(parts) == 1 else _joined(parts)
         self.start.put(slots, chains.x, self.steps)
+        if self.start.weighted:
+            chains.log_weights = self._weigh(slots, chains, generator)
         if self.adaptation is not None:
             self.adaptation.after(
                 energy if labels is None else energy.given(labels),
@@ -144,7 +150,16 @@ class Source:
                 tempering=tempering,
                 generator=generator,
             )
-        return chains
+        # The negatives of weighted chains are where they began: `WeightedBank` says why.
+        return replace(chains, x=x) if self.start.weighted else chains
+
+    def _weigh(self, slots: Tensor | None, chains: Chains, generator: torch.Generator) -> Tensor:
+        if slots is None or chains.first is None or chains.last is None:
+            raise ValueError(
+                f"chains with weights need slots, and a kernel whose states carry U, such as MALA; "
+                f"{type(self.kernel).__name__} has no `potential_in`"
+            )
+        return self.start.weigh(slots, chains.first, chains.last, generator)
 
     def sample(
         self,
@@ -305,8 +320,14 @@ def _joined(parts: Sequence[Chains]) -> Chains:
     def mean(values: Iterable[Tensor]) -> Tensor:
         return torch.stack([s * v for s, v in zip(shares, values, strict=True)]).sum()
 
+    def whole(ends: Sequence[Tensor | None]) -> Tensor | None:
+        known = [end for end in ends if end is not None]
+        return torch.cat(known) if len(known) == len(parts) else None
+
     return Chains(
         torch.cat([part.x for part in parts]),
         mean(part.gradient_norm for part in parts),
         mean(part.acceptance for part in parts),
+        first=whole([part.first for part in parts]),
+        last=whole([part.last for part in parts]),
     )

@@ -6,6 +6,7 @@ from coldness.data.digits import Digits
 from coldness.data.given import TestPoints, as_data, domain_of, fingerprint, tensor_of, test_data
 from coldness.data.image_files import Images
 from coldness.data.images import ImageData, Pictures
+from coldness.data.modes import SeparatedModes
 from coldness.data.points import Points
 from coldness.data.synthetic import EmbeddedRings, Mixture2D, Rings2D, Rings10D
 
@@ -25,6 +26,7 @@ __all__ = [
     "Points",
     "Rings2D",
     "Rings10D",
+    "SeparatedModes",
     "TestPoints",
     "as_data",
     "domain_of",

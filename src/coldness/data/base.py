@@ -96,6 +96,18 @@ class KnownDensity(Data):
     """Normalised energy of the first two dimensions, given that all others are 0; None if not
     known."""
 
+    mode_shares: Tensor | None = None
+    """Fractions (K,) of the mass in K separated modes, in float64; None if there are no such
+    modes."""
+
+    def mode_of(self, x: Tensor) -> Tensor:
+        """Returns the mode (B,), 0 ... K-1, whose region each x lies in.
+
+        Raises:
+            ValueError: there are no such modes.
+        """
+        raise ValueError(f"{type(self).__name__} has no separated modes")
+
     @property
     def known(self) -> KnownDensity:
         return self

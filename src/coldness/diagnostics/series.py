@@ -125,14 +125,17 @@ def _losses(columns: Columns) -> dict[str, float]:
 
 
 def _weights(columns: Columns) -> dict[str, float]:
-    """Metrics of weights; empty without beta, because weights are then even."""
+    """Metrics of weights; empty without beta and without weights of chains: they are then even."""
     scales = of_sources(columns, "grad_scale")
+    carried = bool(of_sources(columns, "bank_weight_ess"))
     metrics = {}
     for k, name in scales.items():
         ess, largest, beta = (
             columns.get(source_key(n, k)) for n in ("weight_ess", "largest_weight", "beta")
         )
-        if ess is None or largest is None or beta is None or not (beta != 0).any():
+        if ess is None or largest is None or beta is None:
+            continue
+        if not (beta != 0).any() and not carried:
             continue
         found = weight_health(ess, largest, columns[name])
         metrics[source_key("weight_ess_median", k)] = found.ess

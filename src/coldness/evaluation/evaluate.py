@@ -41,6 +41,7 @@ from coldness.evaluation.elsewhere import (
 )
 from coldness.evaluation.image_checks import check_classes, check_images
 from coldness.evaluation.likelihood import of_held_out, of_known, plain_models
+from coldness.evaluation.modes import mode_metrics
 from coldness.evaluation.noisy import noisy
 from coldness.evaluation.ood import compare_with_sets, own_sets, read_sets
 from coldness.evaluation.samples import energy_distance, neighbour_share
@@ -118,6 +119,9 @@ def _evaluate(
 
     # Where a grid is possible, its integrals are exact and replace estimates.
     add(_on_grid(model, data, how, on_stage))
+    if data.known is not None and data.known.mode_shares is not None:
+        on_stage("mode shares")
+        metrics |= mode_metrics(model.energy, data.known, arrays, generators(how.seed + 9)[0])
     if model.sampler is not None:
         add(_chains(model, model.sampler, data, how, seen, (of_data, of_chains), on_stage))
     on_stage("out-of-distribution points")

@@ -97,6 +97,10 @@ class Kernel(ABC):
     def init(self, field: Field, x: Tensor) -> State:
         """The state at x, whose first entry is x."""
 
+    def potential_in(self, state: State) -> Tensor | None:
+        """U at the state's x, (B,), if the state carries it; None if it does not."""
+        return None
+
     @abstractmethod
     def step(
         self, field: Field, state: State, noise: tuple[Tensor, ...], h: Tensor, at: Coordinates

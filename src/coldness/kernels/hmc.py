@@ -73,6 +73,9 @@ class HMC(Kernel):
     def init(self, field: Field, x: Tensor) -> State:
         return (x, *field(x))
 
+    def potential_in(self, state: State) -> Tensor:
+        return state[1]
+
     def step(
         self, field: Field, state: State, noise: tuple[Tensor, ...], h: Tensor, at: Coordinates
     ) -> tuple[State, Info]:

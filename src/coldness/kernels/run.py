@@ -48,7 +48,9 @@ class Chains:
     tempered potential; dU is the gradient with respect to x, and to y in full coordinates.
     acceptance: mean probability of acceptance (1 if the kernel never rejects). potentials: tempered
     U before each step, (steps, B), if a trace was requested. step_size: result of the adaptation,
-    () or (B,), if it was requested.
+    () or (B,), if it was requested. first, last: tempered U at the start and at the end, (B,), if
+    states of the kernel carry it. log_weights: of the chains, (B,) in float64, if their start keeps
+    weights.
     """
 
     x: Tensor
@@ -56,6 +58,9 @@ class Chains:
     acceptance: Tensor
     potentials: Tensor | None = None
     step_size: Tensor | None = None
+    first: Tensor | None = None
+    last: Tensor | None = None
+    log_weights: Tensor | None = None
 
 
 def run(
@@ -114,6 +119,7 @@ def run(
     norms, accepted, traces = list[Tensor](), list[Tensor](), list[Tensor]()
     with frozen(modules), torch.no_grad():
         state = kernel.init(tempered_field(potential, t, condition), x.detach())
+        before = kernel.potential_in(state)
         for first in range(0, steps, length):
             size = min(length, steps - first)
             noise = kernel.draw(size, x, generator)
@@ -136,6 +142,8 @@ def run(
         acceptance=_total(accepted) / moves if kernel.adjusted and moves else x.new_ones(()),
         potentials=torch.cat(traces) if trace and steps else None,
         step_size=adapting[3].exp() if adapting else None,
+        first=before,
+        last=kernel.potential_in(state),
     )
 
 

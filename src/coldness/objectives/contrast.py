@@ -25,6 +25,11 @@ Several sources: with weight l_s and M_s chains in source s, each of its negativ
 M l_s / (M_s sum l) in the sums over w~, and the loss is multiplied by sum l. With beta = 0 this is
 sum_s l_s (mean U(x+) - mean U(x-_s)), the hybrid loss (Revisiting Contrastive Divergence, Eq. 6).
 
+Chains may carry log weights A of their own (chains/weighted_bank.py). Each negative of such a
+source is also multiplied by exp(A_j) over the mean of exp(A) in its source, so that the importance
+weights of one source are w_j = exp(A_j - beta U_j) / sum_k exp(A_k - beta U_k), and Eq. 8 does not
+depend on a constant added to A. With beta = 0 they are exp(A_j) / sum_k exp(A_k).
+
 References:
     Energy-Based Model Training Objective Robust to Inaccurate SGLD Samples, Eqs. 3 to 8, 30 to 36,
     Algorithm 1; Appendix G for tempering and beta that do not sum to one.
@@ -89,7 +94,8 @@ class Contrast:
     ) -> Weights:
         """Returns the weights of the equations above.
 
-        `shares` (M,) are the factors of negatives due to the weights of sources; their mean is 1.
+        `shares` (M,) are the factors of negatives due to the weights of sources and to the weights
+        that chains carry; their mean is 1.
         """
         u_data, u_model = u_data.detach(), u_model.detach()
         n = len(u_data)
@@ -128,6 +134,7 @@ class Contrast:
         u_model: Sequence[Tensor],
         beta: float,
         source_weights: Sequence[float] = (1.0,),
+        log_weights: Sequence[Tensor | None] | None = None,
     ) -> Contrasted:
         """Returns the loss on potentials U, metrics to log, and the weights, all as tensors.
 
@@ -136,12 +143,18 @@ class Contrast:
             u_model: U of the negatives, one tensor (M_s,) per source.
             beta: value of beta at this iteration.
             source_weights: l_s, one number per source.
+            log_weights: A of the chains, (M_s,) per source, or None for a source whose chains carry
+                none; None if no chains do.
         """
         together = u_model[0] if len(u_model) == 1 else torch.cat(list(u_model))
         whole = float(sum(source_weights))
-        weights = self.weights(u_data, together, beta, _shares(u_model, source_weights))
+        shares, carried = _shares(u_model, source_weights), _carried(u_model, log_weights)
+        if carried is not None:
+            shares = carried if shares is None else shares * carried
+        weights = self.weights(u_data, together, beta, shares)
         loss = whole * ((weights.a * u_data).sum() - (weights.b * together).sum())
-        return Contrasted(loss, _metrics(u_data.detach(), together.detach(), weights), weights)
+        metrics = _metrics(u_data.detach(), together.detach(), weights, carried)
+        return Contrasted(loss, metrics, weights)
 
 
 def _shares(u_model: Sequence[Tensor], source_weights: Sequence[float]) -> Tensor | None:
@@ -160,13 +173,44 @@ def _shares(u_model: Sequence[Tensor], source_weights: Sequence[float]) -> Tenso
     )
 
 
-def _metrics(u_data: Tensor, u_model: Tensor, weights: Weights) -> dict[str, Tensor]:
+def normalised(log_weights: Tensor) -> Tensor:
+    """exp(A) divided by its mean, (M,)."""
+    return torch.softmax(log_weights, 0) * len(log_weights)
+
+
+def _carried(
+    u_model: Sequence[Tensor], log_weights: Sequence[Tensor | None] | None
+) -> Tensor | None:
+    """Factors (M,) of negatives due to the weights that chains carry; None if no chains do."""
+    if log_weights is None or all(a is None for a in log_weights):
+        return None
+    return torch.cat(
+        [
+            torch.ones_like(u) if a is None else normalised(a).to(u)
+            for u, a in zip(u_model, log_weights, strict=True)
+        ]
+    ).detach()
+
+
+def moments(u: Tensor, carried: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Standard deviation and mean of potentials (M,), with the weights that chains carry."""
+    if carried is None:
+        std, mean = torch.std_mean(u, correction=0)
+        return std, mean
+    mean = (carried * u).mean()
+    return (carried * (u - mean).square()).mean().sqrt(), mean
+
+
+def _metrics(
+    u_data: Tensor, u_model: Tensor, weights: Weights, carried: Tensor | None
+) -> dict[str, Tensor]:
     """Returns metrics to log.
 
-    d is that of the Anatomy paper: the mean U of the data minus the mean U of the negatives.
+    d is that of the Anatomy paper: the mean U of the data minus the mean U of the negatives. The
+    moments of negatives are weighted by what chains carry, not by exp(-beta U).
     """
     std_data, mean_data = torch.std_mean(u_data, correction=0)
-    std_model, mean_model = torch.std_mean(u_model, correction=0)
+    std_model, mean_model = moments(u_model, carried)
     return {
         "d": mean_data - mean_model,
         "u_data_mean": mean_data,

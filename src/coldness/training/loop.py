@@ -26,9 +26,10 @@ from coldness.chains.source import repeated
 from coldness.files import BadFile
 from coldness.guard.remedies import Relief
 from coldness.guard.rescue import copied
-from coldness.kernels.run import frozen
+from coldness.kernels.run import Chains, frozen
 from coldness.metrics import source_key
 from coldness.objectives import Batch, Weights, names_of
+from coldness.objectives.contrast import moments, normalised
 from coldness.precision import autocast
 from coldness.runs.log import ATTEMPT
 from coldness.seeds import generators
@@ -101,9 +102,8 @@ class Training:
             y_data = None
 
         # Negatives: chains on (1 - beta) U, from every source.
-        negatives = [
-            self._negatives(k, now, x_data, y_data, metrics) for k in range(len(now.sources))
-        ]
+        chains = [self._chains(k, now, x_data, y_data, metrics) for k in range(len(now.sources))]
+        negatives = [c.x for c in chains]
 
         # One forward pass; potentials are read from its outputs.
         sizes = [len(x) for x in (x_data, *negatives)]
@@ -114,7 +114,8 @@ class Training:
         u_data, *u_model = u.split(sizes)
 
         # Contrast and terms.
-        loss, weights = self._contrast(now, u_data, u_model, metrics)
+        carried = [c.log_weights for c in chains]
+        loss, weights = self._contrast(now, u_data, u_model, carried, metrics)
         if s.terms:
             batch = Batch(
                 self.energy, x_data, torch.cat(negatives), u_data, torch.cat(u_model),
@@ -134,9 +135,9 @@ class Training:
         self.x_model = negatives[0]
         return metrics
 
-    def _negatives(
+    def _chains(
         self, k: int, now: Effective, x_data: Tensor, y_data: Tensor | None, metrics: Metrics
-    ) -> Tensor:
+    ) -> Chains:
         """Chains of source k, and their statistics."""
         source, tempering = now.sources[k], now.temperings[k]
         with self.autocast():
@@ -153,23 +154,34 @@ class Training:
         # |dE|, as in the Anatomy paper: without coldness and without tempering.
         r = chains.gradient_norm / (self.energy.coldness * (tempering or 1))
         metrics.update(_of(k, {"r": r, "acceptance": chains.acceptance, **source.metrics()}))
-        return chains.x
+        return chains
 
     def _contrast(
-        self, now: Effective, u_data: Tensor, u_model: Sequence[Tensor], metrics: Metrics
+        self,
+        now: Effective,
+        u_data: Tensor,
+        u_model: Sequence[Tensor],
+        carried: Sequence[Tensor | None],
+        metrics: Metrics,
     ) -> tuple[Tensor, list[Weights]]:
         """The loss of all contrasts, on the scale of E, and their weights."""
         s, losses, weights = self.settings, [], []
         for members in self.contrasts:
             beta, shared = now.betas[members[0]], len(members) > 1
             found = s.contrast(
-                u_data, [u_model[k] for k in members], beta, [s.sources[k].weight for k in members]
+                u_data,
+                [u_model[k] for k in members],
+                beta,
+                [s.sources[k].weight for k in members],
+                [carried[k] for k in members],
             )
             losses.append(found.loss / self.energy.coldness)
             weights.append(found.weights)
             metrics.update(_of(members[0], {**found.metrics, "beta": beta}))
             for k in members:
-                metrics.update(_of(k, _of_source(u_data, u_model[k], shared, k == members[0])))
+                metrics.update(
+                    _of(k, _of_source(u_data, u_model[k], carried[k], shared, k == members[0]))
+                )
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum(), weights
 
     def _terms(self, batch: Batch, contrast: Tensor, metrics: Metrics) -> Tensor:
@@ -314,20 +326,23 @@ def _of(k: int, metrics: Mapping[str, Tensor | float]) -> Metrics:
     return {source_key(name, k): value for name, value in metrics.items()}
 
 
-def _of_source(u_data: Tensor, u_model: Tensor, shared: bool, first: bool) -> Metrics:
+def _of_source(
+    u_data: Tensor, u_model: Tensor, carried: Tensor | None, shared: bool, first: bool
+) -> Metrics:
     """Metrics of one source on U, in addition to those of its contrast.
 
     d_std is the standard deviation of the computational loss over pairs (data n, chain n), if their
-    numbers are equal (Revisiting Contrastive Divergence, section 4.2.3). Where sources share a
-    contrast, each has a d and a spread of its own. The plain names are those of the contrast, so
-    the metrics of the first source have other names.
+    numbers are equal (Revisiting Contrastive Divergence, section 4.2.3). It is left out if chains
+    carry weights, because pairs then do not count equally. Where sources share a contrast, each has
+    a d and a spread of its own. The plain names are those of the contrast, so the metrics of the
+    first source have other names.
     """
     u_data, u_model = u_data.detach(), u_model.detach()
     metrics: Metrics = {}
-    if len(u_data) == len(u_model):
+    if len(u_data) == len(u_model) and carried is None:
         metrics["d_std"] = torch.std(u_data - u_model, correction=0)
     if shared:
-        std, mean = torch.std_mean(u_model, correction=0)
+        std, mean = moments(u_model, None if carried is None else normalised(carried).to(u_model))
         own = "_source" if first else ""
         metrics.update(
             {
