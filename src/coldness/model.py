@@ -407,7 +407,8 @@ def _check_card(card: Mapping[str, Any]) -> None:
 
 
 def _log_z(saved: Mapping[str, Any]) -> LogZ:
-    return LogZ(**{name: float(saved[name]) for name in NUMBERS})
+    numbers: dict[str, Any] = {name: float(saved[name]) for name in NUMBERS}
+    return LogZ(**numbers)
 
 
 def _read_card(path: Path) -> dict[str, Any]:

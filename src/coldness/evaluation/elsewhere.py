@@ -38,9 +38,10 @@ NEIGHBOURS = 2000
 """Data points that ends of chains are compared with."""
 
 FARTHEST = 0.999
-MARGIN = 1.5
-"""An end is away from the data if its nearest data point is farther than this quantile of the same
-distance among data points, times the margin."""
+MARGIN = 0.5
+"""An end is away from the data if its nearest data point is farther than this quantile q of the
+same distance among data points, plus a margin relative to q minus the median: in many dimensions,
+all these distances are nearly equal."""
 
 CELLS = 12
 LEAST_PER_CELL = 25
@@ -74,7 +75,7 @@ def look_elsewhere(
     if mass > max(ELSEWHERE, STANDARD_ERRORS * error):
         metrics |= _place(share * far, z.x, x_data)
         metrics["auroc_elsewhere"] = _detected(energy, share * far, z.x, x_data)
-    if _effective(share) >= LEAST_ESS:
+    if effective(share) >= LEAST_ESS:
         metrics |= mode_weights(share, y, at.whiten(x_data).double())
     return metrics
 
@@ -92,7 +93,8 @@ def away_from(y: Tensor, y_data: Tensor) -> Tensor:
         own = distances(centres, centres).fill_diagonal_(torch.inf).min(1).values
     else:
         own = distances(others, centres).min(1).values
-    limit = MARGIN * float(torch.quantile(own, FARTHEST))
+    farthest = float(torch.quantile(own, FARTHEST))
+    limit = farthest + MARGIN * (farthest - float(own.median()))
     return distances(y, centres).min(1).values > limit
 
 
@@ -135,7 +137,7 @@ def flat_tails(
 def reverse_divergence(energy: Energy, data: KnownDensity, z: LogZ) -> dict[str, float]:
     """KL(model || data) from weighted samples of the model, with an interval of two errors."""
     share = z.log_w.softmax(0)
-    if _effective(share) < LEAST_ESS:
+    if effective(share) < LEAST_ESS:
         return {}
     excess = -potential(energy, z.x) - z.estimate - data.log_prob(z.x)
     mean = float((share * excess).sum())
@@ -173,7 +175,8 @@ def _detected(energy: Energy, weight: Tensor, x: Tensor, x_data: Tensor) -> floa
     return separation(-u_data.numpy(), -u.numpy())["auroc"]
 
 
-def _effective(share: Tensor) -> float:
+def effective(share: Tensor) -> float:
+    """Effective fraction of samples with these normalised weights."""
     return float(1 / (share.square().sum() * len(share)))
 
 

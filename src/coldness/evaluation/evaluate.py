@@ -34,6 +34,7 @@ from coldness.evaluation.density import (
     score_on_grid,
 )
 from coldness.evaluation.elsewhere import (
+    effective,
     fraction,
     look_elsewhere,
     misplaced,
@@ -47,6 +48,7 @@ from coldness.evaluation.ood import compare_with_sets, own_sets, read_sets
 from coldness.evaluation.samples import energy_distance, neighbour_share
 from coldness.kernels import worth_compiling
 from coldness.likelihood.ais import NotFinite
+from coldness.likelihood.bracket import LEAST_ESS
 from coldness.likelihood.potential import potential
 from coldness.model import Model
 from coldness.seeds import generators
@@ -201,10 +203,12 @@ def _own_samples(model: Model, count: int, like: Tensor) -> Arrays:
     """Weighted samples of the model as a set: where it has mass that data has not, the true density
     tells them from data and the model does not."""
     z = model.z
-    if z is None or not len(z.x) or not z.tight or model.domain.is_images:
+    if z is None or not len(z.x) or model.domain.is_images:
         return {}
-    generator = torch.Generator().manual_seed(0)
-    pick = torch.multinomial(z.log_w.softmax(0), count, replacement=True, generator=generator)
+    share, generator = z.log_w.softmax(0), torch.Generator().manual_seed(0)
+    if effective(share) < LEAST_ESS:
+        return {}
+    pick = torch.multinomial(share, count, replacement=True, generator=generator)
     return {"model": z.x[pick].to(like)}
 
 

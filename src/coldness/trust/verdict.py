@@ -22,14 +22,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from coldness.diagnostics.convergence import CHANGE, SHIFT
+from coldness.diagnostics.convergence import CHANGE, JUDGED_SAMPLES, SHIFT
+from coldness.diagnostics.convergence import FAR as FLOOR_PARTLY
 from coldness.likelihood.bracket import LEAST_ESS, LOOSE
 from coldness.metrics import Topic
 from coldness.trust.answers import ENOUGH_SAMPLES, Answer, Grade, Noted, number
 from coldness.trust.chain_answers import (
-    FLOOR_PARTLY,
     FLOOR_YES,
-    JUDGED_SAMPLES,
     NEIGHBOURS_PARTLY,
     NEIGHBOURS_YES,
     generation,
