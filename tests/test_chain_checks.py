@@ -134,7 +134,7 @@ def test_the_figure_of_potentials_has_short_run_chains() -> None:
     """Three histograms: data, long-run and short-run chains (beta paper, Fig. 13)."""
     s = settings("mixture2d")
     figures, arrays = measured(s)
-    u_short = s.energy.coldness * s.energy(arrays["x_short"])
+    u_short = s.energy(arrays["x_short"])
     torch.testing.assert_close(arrays["u_short"].float(), u_short.detach(), rtol=1e-4, atol=1e-3)
     columns = with_floor({key: value.numpy() for key, value in arrays.items()}, figures)
     axes = Figure().subplots()
