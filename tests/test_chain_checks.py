@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from coldness.chains import GaussianNoise, Source
@@ -18,6 +19,8 @@ from coldness.diagnostics.mixing import mixing
 from coldness.energies import Energy, Gaussian, GaussianMixture
 from coldness.evaluation.chain_checks import MIXING_DRAWS, TARGET, ChainChecks
 from coldness.kernels import HMC, GeometricSteps, Kernel, Langevin
+from coldness.report.chains import CURVES, with_floor
+from coldness.report.figures import LIGHT
 from coldness.runs.folder import RunFolder
 from coldness.training.recipe import RecipeError, find
 from coldness.trust import verdict_on
@@ -125,6 +128,19 @@ def test_evaluation_draws_with_the_sampler_where_there_is_one() -> None:
     assert "u_drift" not in figures  # long-run chains have no steps beyond the short ones
     assert {"u_shift", "acceptance", "mala_acceptance"} <= figures.keys()
     assert {"trail_long_u", "trail_data_distance", "x_from_data", "u_long"} <= arrays.keys()
+
+
+def test_the_figure_of_potentials_has_short_run_chains() -> None:
+    """Three histograms: data, long-run and short-run chains (beta paper, Fig. 13)."""
+    s = settings("mixture2d")
+    figures, arrays = measured(s)
+    u_short = s.energy(arrays["x_short"])
+    torch.testing.assert_close(arrays["u_short"].float(), u_short.detach(), rtol=1e-4, atol=1e-3)
+    columns = with_floor({key: value.numpy() for key, value in arrays.items()}, figures)
+    axes = Figure().subplots()
+    CURVES["histograms"].draw(axes, [columns], LIGHT)
+    labels = axes.get_legend_handles_labels()[1]
+    assert labels == ["data", "long-run chains", "short-run chains"]
 
 
 @pytest.mark.parametrize(

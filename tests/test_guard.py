@@ -26,11 +26,13 @@ from coldness.guard.remedies import (
     NewSeed,
     NoisyData,
     Relief,
+    Remedy,
     SmallerRate,
     SmallerSteps,
+    Treated,
     default_ladder,
 )
-from coldness.guard.watch import RECENT, Alarm, Watch
+from coldness.guard.watch import EFFECT, RECENT, Alarm, Watch
 from coldness.kernels import HMC, Langevin
 from coldness.limits import largest_beta
 from coldness.runs.events import EventLog, read_lines
@@ -108,8 +110,10 @@ def rows(count: int, first: int = 0, seed: int = 0, **figures: Any) -> list[dict
     ]
 
 
-def watched(all_rows: list[dict[str, float]], dimension: int = 2) -> Alarm | None:
-    watch = Watch(dimension)
+def watched(
+    all_rows: list[dict[str, float]], dimension: int = 2, taught: bool = False
+) -> Alarm | None:
+    watch = Watch(dimension, taught=taught)
     for k in range(0, len(all_rows), 10):
         watch.add(all_rows[k : k + 10])
         alarm = watch.look()
@@ -170,6 +174,27 @@ def test_one_competitive_negative_in_a_while_is_enough() -> None:
     assert watched(rows(600, grad_scale=lambda t: 0.5 if t % RECENT == 3 else 0.0)) is None
 
 
+def test_where_labels_teach_too_starvation_is_seen_by_its_effect() -> None:
+    """No negative competes for 100 iterations, and the gap does not close."""
+    starved = rows(900, grad_scale=lambda t: 0.9 if t < 400 else 1e-5)
+    alarm = watched(starved, taught=True)
+    assert alarm is not None
+    assert (alarm.cause, alarm.since) == ("starvation", alarm.iteration - EFFECT + 1)
+    assert 400 + EFFECT - 2 <= alarm.iteration <= 400 + EFFECT + 10
+
+
+def test_negatives_that_fall_behind_for_a_while_are_no_starvation_where_labels_teach() -> None:
+    behind = rows(900, grad_scale=lambda t: 1e-5 if 400 <= t < 480 else 0.9)
+    assert watched(behind, taught=True) is None
+    assert watched(behind) is not None
+    closing = rows(
+        700,
+        grad_scale=lambda t: 0.9 if t < 400 else 1e-5,
+        d=lambda t: -25.0 * math.exp(-max(0, t - 400) / 150),
+    )
+    assert watched(closing, taught=True) is None
+
+
 def test_a_watch_goes_on_where_it_stopped() -> None:
     """Also with rows that it has not looked at."""
     series = rows(600, d=lambda t: -5.0 - 0.1 * (t % 7) if t < 480 else -5.0 * 1.3 ** (t - 480))
@@ -191,27 +216,45 @@ def test_a_watch_goes_on_where_it_stopped() -> None:
 # What is done.
 
 
+class Free:
+    """A run in two dimensions with beta 0 whose negatives allow any beta."""
+
+    def betas(self, relief: Relief) -> list[float]:
+        return [relief.beta_of(0.0, 2)]
+
+    def largest_beta(self, fraction: float) -> float:
+        return 1.0
+
+
+def strengthened(relief: Relief, *remedies: Remedy, run: Treated | None = None) -> Relief:
+    for remedy in remedies:
+        new = remedy.strengthen(relief, run or Free())
+        assert new is not None
+        relief = new
+    return relief
+
+
 def test_relief_changes_what_it_says() -> None:
-    relief = LargerBeta().strengthen(LargerBeta().strengthen(Relief()))
+    relief = strengthened(Relief(), LargerBeta(), LargerBeta())
     assert relief.beta_of(0.0, 2) == 0.75
     assert relief.beta_of(0.5, 2) == 0.875
     assert Relief().beta_of(0.3, 2) == 0.3
     # No further than where negatives count, in many dimensions: the doctor would warn of more.
     assert relief.beta_of(0.0, 768) == largest_beta(768) < 0.08
     assert relief.beta_of(0.2, 768) == 0.2
-    relief = SmallerRate(factor=0.1).strengthen(SmallerRate(factor=0.5).strengthen(relief))
+    relief = strengthened(relief, SmallerRate(factor=0.5), SmallerRate(factor=0.1))
     assert relief.rate == pytest.approx(0.05)
     assert relief.beta == 2
     source = Source(GaussianNoise(), Langevin(0.01), steps=3)
-    longer = MoreSteps().strengthen(MoreSteps().strengthen(Relief())).source_of(source)
+    longer = strengthened(Relief(), MoreSteps(), MoreSteps()).source_of(source)
     assert longer.steps == 12
     assert longer.start is source.start
-    assert MoreSteps().strengthen(Relief()).source_of(replace(source, steps=0)).steps == 10
+    assert strengthened(Relief(), MoreSteps()).source_of(replace(source, steps=0)).steps == 10
     assert Relief().source_of(source) is source
 
 
 def test_smaller_steps_have_less_noise_whatever_the_kernel() -> None:
-    relief = SmallerSteps(factor=0.5).strengthen(Relief())
+    relief = strengthened(Relief(), SmallerSteps(factor=0.5))
     for kernel in (Langevin(0.02), HMC(0.02, 3)):
         scale = relief.step_scale(Source(GaussianNoise(), kernel))
         smaller = replace(kernel, step_size=kernel.step_size * scale)
@@ -219,7 +262,7 @@ def test_smaller_steps_have_less_noise_whatever_the_kernel() -> None:
 
 
 def test_only_noise_starts_are_brought_nearer() -> None:
-    relief = NearerStart().strengthen(Relief())
+    relief = strengthened(Relief(), NearerStart())
     far = Source(GaussianNoise(9.0), Langevin(0.01))
     assert relief.source_of(far).start == LikeData(2.0)
     bank = Source(Bank(10), Langevin(0.01))
@@ -263,6 +306,7 @@ def test_settings_that_make_no_sense_are_refused() -> None:
     for make in (
         lambda: SmallerRate(factor=2.0),
         lambda: MoreSteps(factor=1),
+        lambda: MoreSteps(factor=9),
         lambda: SmallerSteps(factor=0.0),
         lambda: NoisyData(factor=0.0),
         lambda: NearerStart(width=0.0),
@@ -383,11 +427,16 @@ def test_relief_is_taken_away_comes_back_and_stays(tmp_path: Path) -> None:
     told = [e["event"] for e in events(tmp_path)]
     assert told == [*2 * ["alarm", "rollback", "relaxed"], "alarm", "rollback"]
     texts = [e["text"] for e in events(tmp_path) if e["event"] == "rollback"]
-    assert [t.rpartition(", ")[2] for t in texts] == [
+    assert [t.partition(". Set ")[0].rpartition(", ")[2] for t in texts] == [
         "for 20 iterations",
         "for 40 iterations",
         "to the end of the run",
     ]
+    advice = (
+        "Set sources.0.start to LikeData(width=2.0) (it is GaussianNoise(mean=[-400.0, 0.0], "
+        "std=1.0)) and least_grad_scale to 0.05 (it is 0): the run recovered only with these."
+    )
+    assert [advice in t for t in texts] == [False, True, True]
     assert training.relief.near == 2.0
     assert training.attempt == 3
 
@@ -400,13 +449,19 @@ def test_a_run_that_cannot_be_saved_is_given_up(tmp_path: Path) -> None:
     assert all(p.isfinite().all() for p in training.parameters)
 
 
-def test_rungs_are_climbed_in_order(tmp_path: Path) -> None:
-    training = build(settings("mixture2d", "--optimiser.lr=1e30", "--guard.attempts=9"))
+def test_rungs_are_climbed_in_order_and_skipped_at_the_end_of_their_range(tmp_path: Path) -> None:
+    """Beta ends at 0.949 in two dimensions, and noise on data is in force already."""
+    training = build(settings("mixture2d", "--optimiser.lr=1e30", "--guard.attempts=10"))
     with pytest.raises(Diverged):
         fit(training, tmp_path)
     suited = [r.description for r in default_ladder() if "not_finite" in r.treats]
-    done = [e["action"] for e in events(tmp_path) if e["event"] == "rollback"]
-    assert done == (2 * suited)[:9]
+    rollbacks = [e for e in events(tmp_path) if e["event"] == "rollback"]
+    expected = [*suited, "new seed", "learning rate x 0.1", "steps x 2", "noise per step x 0.5"]
+    assert [e["action"] for e in rollbacks] == expected
+    assert "(0.9 -> 0.949, effective fraction of negatives at least 10%)" in rollbacks[2]["text"]
+    assert "skipped, can go no further: larger beta" in rollbacks[8]["text"]
+    assert "skipped, can go no further: noise on data" in rollbacks[9]["text"]
+    assert not any("skipped" in e["text"] for e in rollbacks[:8])
 
 
 @pytest.mark.parametrize("killed_at", [30, 35, 45])

@@ -80,3 +80,13 @@ def test_starvation_is_an_onset_too(rows: list[dict[str, Any]], tmp_path: Path) 
     write(tmp_path / "starved", 100 * [-2.0], scale=0.01)
     rows[1]["run"] = "starved"
     assert guard_rows(rows, tmp_path)[1]["diverged_at"] == 0
+
+
+def test_a_loose_bracket_is_no_recovery_and_no_failure(
+    rows: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    rows[2]["kl_bracket"] = "loose"
+    assert guard_rows(rows, tmp_path)[2]["recovered"] is None
+    claim = guard_numbers(rows, tmp_path, False, lambda stage: None)[2]
+    assert claim["holds"] is None
+    assert "not measured (loose bracket): bad" in claim["measured"]

@@ -21,6 +21,7 @@ from coldness.studies import Study, packaged_studies, read_study
 from coldness.studies.cell import quick, read_cell, run_cell
 from coldness.studies.claims import judge_claims
 from coldness.studies.grid import Grid
+from coldness.studies.loose import is_loose
 from small import stand_in_images
 
 SMALL = """
@@ -286,6 +287,54 @@ def test_completes_counts_runs() -> None:
     outcome = judge_claims([{"says": "", "check": "completes"}], rows, rows, AXES)[0]
     assert outcome.holds is False
     assert "1 of 2" in outcome.measured
+
+
+LOOSE = {"kl_bracket": "loose"}
+TIGHT = {"kl_bracket": "tight"}
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"check": "falls", "along": "beta"},
+        {"check": "rises", "along": "beta"},
+        {"check": "drops", "along": "beta", "factor": 2},
+        {"check": "lowest", "along": "beta", "level": 0.9},
+        {"check": "agree", "along": "beta"},
+        {"check": "within", "of": "floor"},
+        {"check": "beyond", "of": "floor"},
+        {"check": "exceeds", "value": 0.1},
+        {"check": "below", "value": 9},
+    ],
+)
+def test_kls_with_loose_brackets_are_not_compared(claim: dict[str, Any]) -> None:
+    def outcome(*brackets: dict[str, Any]) -> Any:
+        rows = [
+            row(beta, kl, k, floor=1.0, **of)
+            for beta, kl, of in zip((0, 0.9), (3.0, 1.0), brackets, strict=True)
+            for k in range(2)
+        ]
+        return judge_claims([{"says": "", "column": "kl", **claim}], rows, rows, AXES)[0]
+
+    assert outcome(TIGHT, TIGHT).holds is not None
+    loose = outcome(TIGHT, LOOSE)
+    if claim["check"] in ("within", "beyond"):  # decided by the other setting, or by none
+        assert loose.holds in (None, False)
+    else:
+        assert loose.holds is None
+    assert "not measured (loose bracket)" in loose.measured
+    assert outcome(LOOSE, LOOSE).holds is None
+
+
+def test_rows_of_earlier_versions_have_brackets_by_their_ends() -> None:
+    ess = {"log_z_ess_forward": 0.5, "log_z_ess_reverse": 0.5}
+    assert not is_loose(row(0, 1.0, kl_low=0.95, kl_high=1.05, **ess), "kl")
+    assert is_loose(row(0, 1.0, kl_low=0.5, kl_high=1.5, **ess), "kl")
+    assert is_loose(row(0, 1.0, kl_low=0.95, kl_high=1.05), "kl")
+    on_grid = row(0, 1.0, kl_low=0.5, kl_high=1.5, tv=0.1, **ess)
+    assert not is_loose(on_grid, "kl")
+    assert not is_loose(row(0, 1.0, kl_low=0.5, kl_high=1.5), "kl_low")
+    assert not is_loose(row(0, 1.0), "kl")
 
 
 # Running.

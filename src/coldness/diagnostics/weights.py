@@ -9,6 +9,10 @@ negative has a likelihood near that of data. Such updates should be negligible, 
 optimisers turn a vanishing gradient into a full-size step. If this holds for half of a window, the
 chains need to be improved (Appendix H): the run is starved.
 
+A larger beta' makes the weights w_j exp(-(beta' - beta) U_j), up to their sum. With even weights at
+beta = 0 their ESS falls as beta' grows: its logarithm is 2 K(beta') - K(2 beta') with the convex
+K(b) = log mean exp(-b U), up to a constant.
+
 With beta = 0 weights are even and GradScale is 1 for any negatives; GradScale is also 1 in the
 variant `no_positive`. In these cases starvation cannot be detected here.
 
@@ -55,3 +59,45 @@ def starved_share(grad_scales: Sequence[ArrayLike]) -> float:
     """
     best = np.max(np.stack([np.asarray(g, np.float64) for g in grad_scales]), axis=0)
     return float(np.mean(~(best >= LEAST_GRAD_SCALE)))
+
+
+def effective_fraction_at(u: ArrayLike, w: ArrayLike, change: float) -> float:
+    """ESS of weights w_j exp(-change U_j), as a fraction of their number; NaN if U is not finite.
+
+    Args:
+        u: potentials U (M,) of the negatives.
+        w: their weights (M,) now, with any positive sum.
+        change: by which beta is larger.
+    """
+    u, w = np.asarray(u, np.float64), np.asarray(w, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_w = np.log(w) - change * (u - u.min())
+        weights = np.exp(log_w - log_w.max())
+    return float(weights.sum() ** 2 / (np.square(weights).sum() * len(u)))
+
+
+def largest_beta_of(u: ArrayLike, w: ArrayLike, beta: float, fraction: float) -> float:
+    """A beta from `beta` to 1 up to which negatives keep this effective fraction, by bisection.
+
+    It is the largest one where the fraction falls as beta grows. Where the fraction is too small at
+    `beta` already, or the potentials are not finite, it is `beta` itself.
+
+    Args:
+        u: potentials U (M,) of the negatives.
+        w: their weights (M,) at this beta.
+        beta: at which they were weighted.
+        fraction: that they have to keep.
+    """
+
+    def keeps(value: float) -> bool:
+        return effective_fraction_at(u, w, value - beta) >= fraction
+
+    if beta >= 1 or not keeps(beta):
+        return beta
+    if keeps(1.0):
+        return 1.0
+    low, high = beta, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if keeps(middle) else (low, middle)
+    return low

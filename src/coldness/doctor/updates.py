@@ -10,7 +10,7 @@ import math
 from coldness.doctor.finding import BETA, Check, Finding
 from coldness.doctor.trial import ITERATIONS, Trial
 from coldness.kernels import worth_compiling
-from coldness.limits import LEAST_GRAD_SCALE
+from coldness.limits import LEAST_GRAD_SCALE, MOST_STEPS
 from coldness.schedules import value_at
 from coldness.training.settings import Settings
 
@@ -113,6 +113,8 @@ def cost(settings: Settings, trial: Trial) -> Check:
     if _compiles(settings):
         text += ", uncompiled; chains will be compiled, which reduced the time of packaged recipes "
         text += "to a third to a sixth"
+    if settings.guard.policy == "rollback":
+        text += f"; the guard may make chains up to {MOST_STEPS} times longer to rescue a run"
     memory = trial.megabytes
     text += "; without evaluation"
     if math.isfinite(memory):

@@ -296,15 +296,17 @@ def _chains(
         else:
             metrics[f"energy_distance_{name}"] = trail.distance[-1]
             metrics[f"neighbours_{name}"] = neighbour_share(trail.x.cpu(), seen)
-    of_potentials, potentials = _against_data(model, seen, long, from_data)
+    of_potentials, potentials = _against_data(model, seen, short, long, from_data)
     return {**metrics, **of_potentials}, {**arrays, **potentials}
 
 
-def _against_data(model: Model, seen: Tensor, long: Trail, from_data: Trail) -> Found:
-    """Potentials of long-run chains compared with those of data, and over the steps."""
+def _against_data(model: Model, seen: Tensor, short: Trail, long: Trail, from_data: Trail) -> Found:
+    """Potentials of chains compared with those of data, and over the steps."""
     u_data = potential(model.energy, seen)
     metrics: Metrics = {}
     arrays = {**long.arrays("long"), **from_data.arrays("data"), "u_data": u_data}
+    if not short.lost:
+        arrays["u_short"] = potential(model.energy, short.x)
     if not long.lost:
         u_long = potential(model.energy, long.x)
         arrays["u_long"] = u_long

@@ -3,7 +3,9 @@
 A snapshot holds all mutable state and is taken at a fixed interval. An alarm says at which
 iteration the problem began; the newest snapshot from before that is restored. Alarms within the
 cool-down of the last remedy belong to the same spell: each climbs one more rung of the ladder, and
-every second one goes back one snapshot further.
+every second one goes back one snapshot further. A rung that cannot act within its range
+(remedies.py) is skipped, and the event names it. When a problem returns after the original settings
+were restored, the event also says which settings to change.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from torch import Tensor
 
 from coldness.files import load_checkpoint, save_checkpoint
 from coldness.guard.policy import Diverged, Guard
-from coldness.guard.remedies import Cause, Relief, Remedy
+from coldness.guard.remedies import Cause, Relief, Treated
 from coldness.guard.watch import Alarm, Watch
 from coldness.runs.events import EventLog
 
@@ -27,9 +29,12 @@ RELAPSES = 2
 QUIET = 500
 """Under the policy `warn`, a cause is reported at most once in this many iterations."""
 
+NOTHING_LEFT = "new random numbers"
+"""What is done where no remedy can act within its range."""
 
-class Guarded(Protocol):
-    """The interface of a run that the guard uses."""
+
+class Guarded(Treated, Protocol):
+    """The interface of a run that the guard uses, in addition to what remedies ask."""
 
     iteration: int
     attempt: int
@@ -46,6 +51,9 @@ class Guarded(Protocol):
 
     def relieve(self, relief: Relief) -> None:
         """Applies this relief in place of the previous one."""
+
+    def advice(self, relief: Relief) -> str:
+        """Which settings to change instead of this relief, in one sentence; empty for none."""
 
 
 @dataclass
@@ -193,29 +201,53 @@ class Rescue:
 
     def _roll_back(self, alarm: Alarm) -> None:
         run, t = self.run, self.run.iteration
+        repeats, helped = self._repeats(alarm), self.relief
         spell = self._spell(alarm)
         relapsed = spell.relaxed is not None
+        back = self._restore(alarm, further=0 if relapsed else (spell.rung + 1) // 2)
         if relapsed:
             spell.relapses += 1
             spell.cool_down *= 2
             spell.relaxed = None
-            what = "the same remedies again"
+            action = said = "the same remedies again"
         else:
-            spell.rung += 1
-            remedy = self._rung(spell)
-            spell.cool_down = remedy.cool_down
-            self.relief = remedy.strengthen(self.relief)
-            what = remedy.description
-        back = self._restore(alarm, further=0 if relapsed else spell.rung // 2)
+            action, said = self._climb(spell)
         stays = spell.relapses >= RELAPSES
         spell.until = math.inf if stays else back + spell.cool_down
         long = "to the end of the run" if stays else f"for {spell.cool_down} iterations"
-        text = f"rolled back from iteration {t} to {back}: {what}, {long}"
-        self._note("rollback", alarm, text, action=what)
+        text = f"rolled back from iteration {t} to {back}: {said}, {long}"
+        advice = run.advice(helped) if repeats else ""
+        text += f". {advice}" if advice else ""
+        self._note("rollback", alarm, text, action=action)
         run.attempt += 1
         run.reseed()
         run.relieve(self.relief)
         self.watch.forget()
+
+    def _climb(self, spell: Spell) -> tuple[str, str]:
+        """Adds the next remedy that can act in the restored state; its name, and with values.
+
+        If none of the ladder can, the relief stays as it is, and random numbers are new.
+        """
+        suited = [remedy for remedy in self.how.rungs if spell.cause in remedy.treats]
+        rungs = suited or self.how.rungs
+        skipped: list[str] = []
+        for _ in rungs:
+            spell.rung += 1
+            remedy = rungs[spell.rung % len(rungs)]  # after the last one, the first once more
+            spell.cool_down = remedy.cool_down
+            stronger = remedy.strengthen(self.relief, self.run)
+            if stronger is not None:
+                said = remedy.said(self.relief, stronger, self.run)
+                self.relief = stronger
+                return remedy.description, said + _left_out(skipped)
+            skipped.append(remedy.description)
+        return NOTHING_LEFT, f"{NOTHING_LEFT}{_left_out(skipped)}"
+
+    def _repeats(self, alarm: Alarm) -> bool:
+        """Whether the run had recovered from the same problem, and its settings were restored."""
+        spell = self.spell
+        return spell is not None and spell.relaxed is not None and spell.cause == alarm.cause
 
     def _spell(self, alarm: Alarm) -> Spell:
         """The spell that the alarm belongs to."""
@@ -229,12 +261,6 @@ class Rescue:
         elif spell.relaxed is None and spell.cause != alarm.cause:
             spell.cause, spell.rung = alarm.cause, -1  # the relief stays in force
         return spell
-
-    def _rung(self, spell: Spell) -> Remedy:
-        """The next remedy for the cause; after the last one, the first is added once more."""
-        suited = [remedy for remedy in self.how.rungs if spell.cause in remedy.treats]
-        rungs = suited or self.how.rungs
-        return rungs[spell.rung % len(rungs)]
 
     def _restore(self, alarm: Alarm, further: int) -> int:
         """Loads a snapshot from before the problem began; returns its iteration."""
@@ -280,6 +306,11 @@ def copied(state: Any) -> Any:
     if isinstance(state, list | tuple):
         return type(state)(copied(value) for value in state)
     return state
+
+
+def _left_out(skipped: list[str]) -> str:
+    """Remedies that could not act, as text."""
+    return f" (skipped, can go no further: {', '.join(skipped)})" if skipped else ""
 
 
 def _name(snapshot: dict[str, Any]) -> str:

@@ -9,9 +9,14 @@
                  same way. They rise fortyfold in healthy runs too, within some hundred iterations,
                  so a standard deviation counts as at least a factor of e^1.5.
     saturation   more than SATURATED of a replay buffer's (bank's) chains lie far outside the data
-    starvation   GradScale below STARVED: no negative is competitive with the data, so the objective
-                 nearly vanishes and what is left of the gradient is noise. Not checked where a term
-                 trains on labels, because these still give a gradient.
+    starvation   mean GradScale below STARVED over RECENT iterations: no negative competes with
+                 the data, so the objective nearly vanishes and what is left of the gradient is
+                 noise. Where a term teaches the energy too (labels, an encoder), the gradient is
+                 never noise alone, and negatives may fall behind for a while. There the effect
+                 counts: the mean is below STARVED over EFFECT iterations, and |d| does not close.
+                 That is, its median over the last half of them is at least CLOSING times that over
+                 the first half. Then the energy learns from the other term only, and nothing brings
+                 its negatives back to the data.
 
 U is dimensionless, so gaps have natural units. For D-dimensional Gaussian data under its own model,
 U has mean D / 2 above its lowest value and standard deviation sqrt(D / 2). Changes are measured in
@@ -57,10 +62,19 @@ three negatives; with a single negative that makes no steps, at least 0.02."""
 
 RECENT = 20
 
+EFFECT = 100
+"""Iterations of starvation without recovery, where something else than negatives teaches."""
+
+CLOSING = 0.9
+"""A gap that falls below this fraction of its earlier value closes."""
+
 SATURATED = 0.2
 """Limit of the median fraction of a bank's chains far outside the data, over as many iterations."""
 
 SMALLEST = 1e-30
+
+KEPT = ("unseen", "gaps", "scales", "starved_gaps", "outside")
+"""Series that the checkpoint holds."""
 
 
 @dataclass(frozen=True)
@@ -103,16 +117,17 @@ class Watch:
     Args:
         dimension: D of the data.
         ordinary_gap: in nats; smaller gaps are never runaway gaps, whatever D is.
-        can_starve: whether negatives are the only source of gradients.
+        taught: whether the energy learns from something else than negatives too.
     """
 
-    def __init__(self, dimension: int, ordinary_gap: float = 0.0, can_starve: bool = True) -> None:
-        self.can_starve = can_starve
+    def __init__(self, dimension: int, ordinary_gap: float = 0.0, taught: bool = False) -> None:
+        self.taught = taught
         self.unit = math.sqrt(dimension / 2)
         self.limit = max(RUNAWAY * dimension / 2, ordinary_gap)
         self.unseen: list[dict[str, float]] = []
         self.gaps: list[float] = []
         self.scales: list[float] = []
+        self.starved_gaps: list[float] = []
         self.outside: list[float] = []
         self.laws = _laws()
         self.last_row: Row = {}
@@ -146,21 +161,22 @@ class Watch:
             or self._runaway(last)
             or self._of_column("parameter_gradient", rows)
             or self._of_column("r", rows)
-            or self._starved(rows, last)
+            or self._starved(rows, gaps, last)
             or self._saturated(rows, last)
         )
 
     def forget(self) -> None:
         """Drops the running statistics, which do not hold after a change of settings."""
-        self.gaps, self.scales, self.outside, self.laws = [], [], [], _laws()
+        self.gaps, self.scales, self.starved_gaps, self.outside = [], [], [], []
+        self.laws = _laws()
 
     def state_dict(self) -> dict[str, Any]:
-        kept = {name: getattr(self, name) for name in ("unseen", "gaps", "scales", "outside")}
+        kept = {name: getattr(self, name) for name in KEPT}
         return {**kept, "laws": {name: asdict(law) for name, law in self.laws.items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name in ("unseen", "gaps", "scales", "outside"):
-            setattr(self, name, list(state[name]))
+        for name in KEPT:
+            setattr(self, name, list(state.get(name, [])))  # runs of 0.7 had fewer
         self.laws = {name: _restored(law) for name, law in state["laws"].items()}
 
     def _of_column(self, name: str, rows: Sequence[Row]) -> Alarm | None:
@@ -202,12 +218,20 @@ class Watch:
             return Alarm("gap", last, last - STAY_LONG + 1, "d", gaps[-1], before)
         return None
 
-    def _starved(self, rows: Sequence[Row], last: int) -> Alarm | None:
-        self.scales = [*self.scales, *self._largest("grad_scale", rows)][-RECENT:]
+    def _starved(self, rows: Sequence[Row], gaps: Sequence[float], last: int) -> Alarm | None:
+        window = EFFECT if self.taught else RECENT
+        self.scales = [*self.scales, *self._largest("grad_scale", rows)][-window:]
+        self.starved_gaps = [*self.starved_gaps, *gaps][-window:]
         mean = sum(self.scales) / len(self.scales)
-        if not self.can_starve or len(self.scales) < RECENT or mean >= STARVED:
+        if len(self.scales) < window or mean >= STARVED or (self.taught and self._closes()):
             return None
-        return Alarm("starvation", last, last - RECENT + 1, "grad_scale", mean)
+        return Alarm("starvation", last, last - window + 1, "grad_scale", mean)
+
+    def _closes(self) -> bool:
+        """Whether the gap falls over the window."""
+        half = len(self.starved_gaps) // 2
+        before, after = self.starved_gaps[:half], self.starved_gaps[half:]
+        return float(np.median(after)) < CLOSING * float(np.median(before))
 
     def _saturated(self, rows: Sequence[Row], last: int) -> Alarm | None:
         if not self._named("bank_outside", rows):

@@ -69,6 +69,11 @@ class Term(ABC):
         """Name of the loss in metrics.csv: CrossEntropy becomes cross_entropy."""
         return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower()
 
+    @property
+    def teaches(self) -> bool:
+        """Whether the energy learns from it what negatives do not teach: labels or an encoder."""
+        return self.wants_labels or bool(self.kept())
+
     def check(self, energy: Energy, data: Data) -> None:  # noqa: B027 - most fit all
         """Raises ValueError if the term cannot be used with this energy or data."""
 

@@ -26,6 +26,7 @@ from coldness.runs.folder import FolderError, RunFolder
 from coldness.runs.reader import read_row
 from coldness.schedules import name_or_value
 from coldness.studies.claims import Record
+from coldness.studies.loose import COLUMN, kl_bracket
 from coldness.studies.study import Cell
 from coldness.trainer import Outcome, carry_out
 from coldness.training.recipe import Recipe
@@ -134,6 +135,7 @@ def _row(cell: Cell, run: RunFolder, outcome: Outcome, on_progress: Progress) ->
     metrics = judgement.metrics
     bad = [name for name, value in metrics.items() if not math.isfinite(value)]
     row |= {name: metrics.get(name) for name in STUDIED if name not in bad}
+    row[COLUMN] = kl_bracket(metrics)
     if "kl" in bad:
         row["diverged_at"] = s.iterations
     if row["kl"] is not None:

@@ -16,7 +16,8 @@ and the further arguments of the check:
 
 All but the last three use means over seeds. falls, rises, drops, lowest and agree are checked at
 every combination of the other settings, along levels in the order of the study. A setting with a
-run that diverged counts as infinite. If a run is missing, the answer is None: not measured.
+run that diverged counts as infinite. If a run is missing, or if a KL that is compared has a loose
+bracket (loose.py), the answer is None: not measured.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from typing import Any
 from scipy.stats import f_oneway
 
 from coldness.metrics import find
+from coldness.studies.loose import TEXT, is_loose
 
 Record = dict[str, Any]
 """One run in the table of a study: block, levels, seed and metrics."""
@@ -90,7 +92,8 @@ def is_meant(place: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
 def mean(rows: Sequence[Record], column: str) -> float | None:
     """Mean over seeds: infinitely bad if a run or its chains diverged, None if a run is missing.
 
-    Columns that end in `_best` were reached before a run diverged, and count as they are.
+    None also where the bracket of a KL is loose. Columns that end in `_best` were reached before a
+    run diverged, and count as they are.
     """
     values = [row.get(column) for row in rows]
     lost = column.replace("energy_distance", "lost_chains")
@@ -100,6 +103,8 @@ def mean(rows: Sequence[Record], column: str) -> float | None:
     if diverged or (lost != column and any(row.get(lost) for row in rows)):
         entry = find(column)
         return -math.inf if entry is not None and entry.better == "higher" else math.inf
+    if any(is_loose(row, column) for row in rows):
+        return None
     there = [value for value in values if value is not None]
     return fmean(there) if there and len(there) == len(values) else None
 
@@ -139,7 +144,9 @@ def _everywhere(
         values = {level: mean(of, column) for level, of in _by_level(group, along).items()}
         whole = {level: value for level, value in values.items() if value is not None}
         answers.append(holds(whole) if len(whole) == len(values) else None)
-        shown = ", ".join(f"{level}: {_number(value)}" for level, value in values.items())
+        shown = ", ".join(
+            f"{level}: {_shown(of, column)}" for level, of in _by_level(group, along).items()
+        )
         texts.append(_named(name, shown))
     return _all(answers), "; ".join(texts)
 
@@ -155,6 +162,13 @@ def _number(value: float | None) -> str:
     if value is None:
         return "not measured"
     return "diverged" if math.isinf(value) else format(value, ".3g")
+
+
+def _shown(rows: Sequence[Record], column: str) -> str:
+    """The mean over seeds as text, with the reason where a loose bracket leaves none."""
+    value = mean(rows, column)
+    loose = value is None and any(is_loose(row, column) for row in rows)
+    return f"{_number(value)} ({TEXT})" if loose else _number(value)
 
 
 def _named(name: str, shown: str) -> str:
@@ -174,7 +188,7 @@ def _compared(
     for name, group in _settings(rows, axes, "").items():
         a, b = mean(group, column), mean(group, of)
         answers.append(None if a is None or b is None else holds(a, b))
-        texts.append(_named(name, f"{_number(a)} against {_number(b)}"))
+        texts.append(_named(name, f"{_shown(group, column)} against {_shown(group, of)}"))
     return _all(answers), "; ".join(texts)
 
 
@@ -221,7 +235,10 @@ def _agree(rows: Sequence[Record], axes: Sequence[str], column: str, along: str)
             [row[column] for row in of if row.get(column) is not None]
             for of in _by_level(group, along).values()
         ]
-        if sum(len(values) for values in levels) < len(group):
+        if any(is_loose(row, column) for row in group):
+            answers.append(None)
+            texts.append(_named(name, f"not measured ({TEXT})"))
+        elif sum(len(values) for values in levels) < len(group):
             answers.append(None)
             texts.append(_named(name, "a metric is missing"))
         elif min(len(values) for values in levels) < 2:
@@ -256,13 +273,13 @@ def _beyond(
 def _exceeds(rows: Sequence[Record], axes: Sequence[str], column: str, value: float) -> Verdict:
     values = [mean([row], column) for row in rows]
     answers = [None if each is None else each > value for each in values]
-    return _all(answers), ", ".join(map(_number, values))
+    return _all(answers), ", ".join(_shown([row], column) for row in rows)
 
 
 def _below(rows: Sequence[Record], axes: Sequence[str], column: str, value: float) -> Verdict:
     values = [mean([row], column) for row in rows]
     answers = [None if each is None else each < value for each in values]
-    return _all(answers), ", ".join(map(_number, values))
+    return _all(answers), ", ".join(_shown([row], column) for row in rows)
 
 
 def _completes(rows: Sequence[Record], axes: Sequence[str]) -> Verdict:

@@ -7,12 +7,12 @@ from typing import Any
 Number = dict[str, Any]
 
 
-def number(claim: str, equation: str, expected: str, measured: str, holds: bool) -> Number:
-    """As a flat row: claim, equation, expected, measured, holds."""
+def number(claim: str, equation: str, expected: str, measured: str, holds: bool | None) -> Number:
+    """As a flat row: claim, equation, expected, measured, holds (None: not measured)."""
     return {
         "claim": claim,
         "equation": equation,
         "expected": expected,
         "measured": measured,
-        "holds": bool(holds),
+        "holds": None if holds is None else bool(holds),
     }

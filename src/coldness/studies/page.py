@@ -22,6 +22,7 @@ from coldness.report.images import Tiles
 from coldness.report.page import environment
 from coldness.studies import study_curves
 from coldness.studies.claims import Outcome, Record
+from coldness.studies.loose import TEXT, is_loose
 from coldness.studies.plates import (
     Place,
     Plate,
@@ -212,14 +213,15 @@ def _table(block: Block, rows: Sequence[Record], columns: Sequence[str]) -> list
 
 
 def _cell(rows: Sequence[Record], name: str) -> tuple[str, list[str]]:
-    """A mean, and the lines below it: the range over seeds, and the bounds of KL."""
+    """A mean, and the lines below it: the range over seeds, the bounds of KL, and if loose."""
     mean, spread = _mean([row.get(name) for row in rows])
     brackets = [ends for row in rows if name == "kl" and (ends := bracket(row))]
     between = ""
     if mean and len(brackets) == len(rows):
         low, high = (number(fmean(ends)) for ends in zip(*brackets, strict=True))
         between = f"between {low} and {high}"
-    return mean, [text for text in (spread, between) if text]
+    loose = f"{TEXT}: not compared" if any(is_loose(row, name) for row in rows) else ""
+    return mean, [text for text in (spread, between, loose) if text]
 
 
 def _mean(values: Sequence[float | None]) -> tuple[str, str]:

@@ -8,7 +8,8 @@ guard only warns) and `rollback`. From their time series:
     diverged_at   the onset in the run without a guard (diagnostics/onset.py): of the gap, of the
                   gradient, or of GradScale downwards, whichever is first
     detected_at   the guard's first alarm
-    recovered     the run was completed, and its kl is at most TOLERANCE times baseline_kl
+    recovered     the run was completed, and its kl is at most TOLERANCE times baseline_kl; None
+                  (not measured) where the bracket of one of them is loose (loose.py)
     baseline_kl   kl of the healthy run
     actions       actions of the guard
 """
@@ -23,6 +24,7 @@ import numpy as np
 from coldness.diagnostics.onset import onset
 from coldness.runs.reader import read_columns
 from coldness.studies.claims import Record
+from coldness.studies.loose import TEXT, is_loose
 from coldness.studies.number import Number, number
 
 SHOWN = {
@@ -54,13 +56,15 @@ def guard_rows(rows: Sequence[Record], runs: Path) -> list[Record]:
         healthy = _beside(rows, row, "healthy") if level is not None else row
         off = _beside(rows, row, "off")
         new = {**row, "failure": "none", "guard": "rollback", "baseline_kl": None}
+        loose = is_loose(row, "kl")
         if healthy is not None:
             new["baseline_kl"] = healthy["kl"]
+            loose = loose or is_loose(healthy, "kl")
         if level in ("off", "rollback"):
             new |= {"failure": row["block"], "guard": level}
             if off is not None and healthy is not None:
                 new["diverged_at"] = _onset(runs / off["run"], runs / healthy["run"])
-        new["recovered"] = _is_recovered(new, ended=row["diverged_at"] is None)
+        new["recovered"] = _is_recovered(new, row["diverged_at"] is None, loose)
         result.append(new)
     return result
 
@@ -91,7 +95,8 @@ def guard_numbers(
         )
         saved = [row for row in guarded if row["recovered"]]
         claim = f"With rollback, kl is at most {TOLERANCE:g} times that of the healthy run"
-        numbers.append(_count(claim, saved, guarded, "at least 7 of 8", RECOVERED))
+        unknown = [row for row in guarded if row["recovered"] is None]
+        numbers.append(_count(claim, saved, guarded, "at least 7 of 8", RECOVERED, unknown))
     alarms = [row for row in healthy if row["detected_at"] is not None]
     numbers.append(
         number(
@@ -115,9 +120,11 @@ def _beside(rows: Sequence[Record], row: Record, level: str) -> Record | None:
     return next(same, None)
 
 
-def _is_recovered(row: Record, ended: bool) -> bool:
+def _is_recovered(row: Record, ended: bool, loose: bool) -> bool | None:
     kl, baseline = row["kl"], row["baseline_kl"]
-    return bool(ended and kl is not None and baseline is not None and kl <= TOLERANCE * baseline)
+    if not ended or kl is None or baseline is None:
+        return False
+    return None if loose else bool(kl <= TOLERANCE * baseline)
 
 
 def _onset(run: Path, healthy: Path) -> int | None:
@@ -143,10 +150,15 @@ def _count(
     rows: Sequence[Record],
     expected: str,
     share: float,
+    unknown: Sequence[Record] = (),
 ) -> Number:
-    bad = [row for row in rows if row not in good]
+    """How many rows are good; not measured if the unknown ones decide."""
+    bad = [row for row in rows if row not in good and row not in unknown]
     measured = f"{len(good)} of {len(rows)}" + _names(bad, "; not ")
-    return number(claim, "", expected, measured, len(good) >= share * len(rows))
+    measured += _names(unknown, f"; not measured ({TEXT}): ")
+    least = share * len(rows)
+    open_ended = len(good) < least <= len(good) + len(unknown)
+    return number(claim, "", expected, measured, None if open_ended else len(good) >= least)
 
 
 def _names(rows: Sequence[Record], before: str) -> str:

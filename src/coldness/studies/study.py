@@ -52,7 +52,7 @@ Options = dict[str, Any]
 RESERVED = {
     "block", "recipe", "data", "dimension", "negatives", "seed", "run", "seconds",
     "seconds_per_iteration", "diverged_at", "detected_at", "rollbacks", "actions", "not_finite",
-    "kl_per_dimension",
+    "kl_per_dimension", "kl_bracket",
     *STUDIED,
 }  # fmt: skip
 """Columns of the table whose names no axis may have."""

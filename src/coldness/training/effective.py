@@ -38,9 +38,9 @@ class Effective:
 
 def effective(s: Settings, relief: Relief, t: int) -> Effective:
     """The settings at iteration t under this relief."""
-    n, dimensions = s.iterations, s.data.domain.dimensions
+    n = s.iterations
     sources = [relief.source_of(source) for source in s.sources]
-    betas = [relief.beta_of(value_at(s.beta_of(source), t, n), dimensions) for source in s.sources]
+    betas = betas_of(s, relief, t)
     return Effective(
         sources=sources,
         betas=betas,
@@ -52,6 +52,16 @@ def effective(s: Settings, relief: Relief, t: int) -> Effective:
         data_noise=_data_noise(s, relief, sources, t),
         least_grad_scale=max(s.least_grad_scale, relief.least_grad_scale),
     )
+
+
+def betas_of(s: Settings, relief: Relief, t: int) -> list[float]:
+    """Beta of every source at iteration t under this relief."""
+    n, dimensions, set_to = s.iterations, s.data.domain.dimensions, s.contrast.tempering
+    tempering = None if set_to is None else value_at(set_to, t, n)
+    return [
+        relief.beta_of(value_at(s.beta_of(source), t, n), dimensions, tempering)
+        for source in s.sources
+    ]
 
 
 def _data_noise(s: Settings, relief: Relief, sources: list[Source], t: int) -> float | None:

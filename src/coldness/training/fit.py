@@ -45,8 +45,8 @@ class History:
 def guard_of(training: Training, folder: Path | None) -> Rescue:
     """The guard of a run, fresh or loaded from a checkpoint."""
     s = training.settings
-    # Labels still give a gradient where negatives do not.
-    watch = Watch(s.data.domain.dimensions, s.energy.ordinary_gap, can_starve=not s.wants_labels)
+    taught = any(term.teaches for term in s.terms)
+    watch = Watch(s.data.domain.dimensions, s.energy.ordinary_gap, taught)
     return Rescue(training, s.guard, watch, folder, training.guard_state)
 
 

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from coldness.batching import checkpointed
 from coldness.chains.source import repeated
+from coldness.diagnostics.weights import largest_beta_of
 from coldness.files import BadFile
 from coldness.guard.remedies import Relief
 from coldness.guard.rescue import copied
@@ -33,7 +34,8 @@ from coldness.objectives.contrast import moments, normalised
 from coldness.precision import autocast
 from coldness.runs.log import ATTEMPT
 from coldness.seeds import generators
-from coldness.training.effective import Effective, effective
+from coldness.training.advice import advice
+from coldness.training.effective import Effective, betas_of, effective
 from coldness.training.ema import MovingAverage
 from coldness.training.live import Live
 from coldness.training.settings import Settings
@@ -85,6 +87,7 @@ class Training:
         self.seconds = 0.0
         self.validated: dict[str, float] = {}
         self.x_model = torch.empty(0)
+        self.weighed: list[tuple[Tensor, Tensor, float]] = []
         self.guard_state: dict[str, Any] | None = None
         self.relief = Relief()
 
@@ -166,6 +169,7 @@ class Training:
     ) -> tuple[Tensor, list[Weights]]:
         """The loss of all contrasts, on the scale of E, and their weights."""
         s, losses, weights = self.settings, [], []
+        self.weighed = []
         for members in self.contrasts:
             beta, shared = now.betas[members[0]], len(members) > 1
             found = s.contrast(
@@ -177,6 +181,8 @@ class Training:
             )
             losses.append(found.loss / self.energy.coldness)
             weights.append(found.weights)
+            together = torch.cat([u_model[k].detach() for k in members])
+            self.weighed.append((together, found.weights.w, beta))
             metrics.update(_of(members[0], {**found.metrics, "beta": beta}))
             for k in members:
                 metrics.update(
@@ -273,6 +279,22 @@ class Training:
     def relieve(self, relief: Relief) -> None:
         """Applies this relief in place of the previous one."""
         self.relief = relief
+
+    def betas(self, relief: Relief) -> list[float]:
+        """Beta of every source under this relief, at the present iteration."""
+        return betas_of(self.settings, relief, self.iteration)
+
+    def largest_beta(self, fraction: float) -> float:
+        """The largest beta at which the present negatives keep this effective fraction.
+
+        They are those of one iteration, which is then undone.
+        """
+        self.check()
+        return min(largest_beta_of(u.cpu(), w.cpu(), beta, fraction) for u, w, beta in self.weighed)
+
+    def advice(self, relief: Relief) -> str:
+        """Which settings to change instead of this relief, in one sentence."""
+        return advice(self.settings, relief, self.rates[0], self.iteration)
 
     def reseed(self) -> None:
         """Seeds the random numbers anew, by the number of the attempt."""
