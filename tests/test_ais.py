@@ -14,7 +14,8 @@ from coldness.data import Rings10D
 from coldness.energies import Coordinates, Energy, Gaussian, GaussianMixture
 from coldness.evaluation.likelihood import divergence, log_likelihood, of_known
 from coldness.kernels import HMC, MALA, Langevin
-from coldness.likelihood.ais import AIS, LogZ, NotFinite, _bracket, log_z
+from coldness.likelihood.ais import AIS, NotFinite, log_z
+from coldness.likelihood.bracket import LogZ, Side, bracket
 from coldness.likelihood.potential import potential
 from laws import assert_mean, generator, normal
 
@@ -81,21 +82,68 @@ def test_more_levels_make_it_tighter() -> None:
     assert many.width < few.width
 
 
-def test_mass_that_data_does_not_reach_makes_the_bracket_loose() -> None:
+def test_mass_that_data_does_not_reach_crosses_the_pair() -> None:
+    """Never swapped: the estimate is that of the forward side, and the crossing is a finding."""
     energy = GaussianMixture([[0.0, 0.0], [6.0, 0.0]], 0.5, [0.2, 0.8])
     x = 0.5 * normal(2000, 2)  # of the lighter mode alone
-    z = log_z(energy, x, generator(), AIS(chains=512, levels=200, reference_std=6.0))
-    assert z.forward == pytest.approx(0.0, abs=0.3)
-    assert z.reverse < z.forward - 1
-    assert not z.tight
+    how = AIS(chains=1024, levels=300, reference_std=6.0, wide_std=None)
+    z = log_z(energy, x, generator(), how)
+    assert abs(z.forward) <= 5 * z.error_forward
+    assert z.crossed
+    assert z.crossing > 1
+    assert z.estimate == z.forward
+    assert z.low <= energy.log_z <= z.high
 
 
-def test_mass_that_neither_data_nor_the_gaussian_reaches_is_not_seen() -> None:
-    """The limit of the method, which the report asks long chains about."""
-    energy = GaussianMixture([[0.0, 0.0], [6.0, 0.0]], 0.5, [0.2, 0.8])
-    z = log_z(energy, 0.5 * normal(2000, 2), generator(), AIS(chains=256, levels=50))
-    assert z.tight
-    assert z.estimate == pytest.approx(math.log(0.2), abs=0.05)
+@pytest.mark.parametrize("dimension", [2, TEN])
+def test_the_wide_gaussian_finds_mass_that_neither_data_nor_the_narrow_one_reaches(
+    dimension: int,
+) -> None:
+    far = [0.0] * (dimension - 1) + [4.0]
+    energy = GaussianMixture([[0.0] * dimension, far], 0.5, [0.2, 0.8])
+    x, how = 0.5 * normal(2000, dimension), AIS(chains=512, levels=300)
+    blind = log_z(energy, x, generator(), replace(how, reference_std=0.9, wide_std=None))
+    assert blind.estimate == pytest.approx(math.log(0.2), abs=0.1)
+    z = log_z(energy, x, generator(), how)
+    assert z.searched
+    assert z.wide_is_better
+    assert abs(z.estimate) <= 5 * z.error_wide
+    # Its ends, weighted, are samples of the model: four fifths in the far mode.
+    share = z.log_w.softmax(0)
+    mass = float(share[z.x[:, -1] > 2].sum())
+    error = float((share.square() * ((z.x[:, -1] > 2).double() - mass).square()).sum().sqrt())
+    assert abs(mass - 0.8) <= 5 * error
+
+
+def test_other_mode_weights_cross_the_pair_by_the_closed_form() -> None:
+    """Reverse chains from .5/.5 in modes of .9/.1 that forward chains reach equally often."""
+    model = GaussianMixture([[3.0, 0.0, 0.0], [-3.0, 0.0, 0.0]], 0.4, [0.9, 0.1])
+    side = torch.where(torch.arange(4000) % 2 == 0, 3.0, -3.0)
+    x = 0.4 * normal(4000, 3)
+    x[:, 0] += side
+    z = log_z(model, x, generator(), AIS(wide_std=None))
+    bias = math.log(0.5 * (0.5 / 0.9) + 0.5 * (0.5 / 0.1))
+    assert abs(z.forward) <= 5 * z.error_forward
+    assert z.crossing == pytest.approx(bias, abs=0.25)
+    assert z.crossed
+    assert z.estimate == z.forward
+
+
+def test_the_better_lower_bound_counts() -> None:
+    def side(value: float, spread: float) -> Side:
+        return Side(value + spread * normal(1000, seed=3), 0.0)
+
+    reverse = side(-1.0, 0.01)  # -log mean w: about 1
+    low, high = side(-2.0, 0.01), side(1.0, 0.01)
+    z = bracket(low, reverse, high)
+    assert z.wide_is_better
+    assert z.estimate == z.wide
+    assert not bracket(high, reverse, low).wide_is_better
+    # As high, and more accurate.
+    assert bracket(side(1.0, 1.0), reverse, high).wide_is_better
+    worn = Side(torch.tensor([30.0] + [0.0] * 999, dtype=torch.float64), 0.0)
+    assert not bracket(high, reverse, worn).wide_is_better
+    assert not bracket(high, reverse, worn).searched
 
 
 def test_full_coordinates_of_an_energy_are_those_of_its_path() -> None:
@@ -151,7 +199,7 @@ class Reshaped(Energy):
 def test_the_estimate_is_inside_its_bracket() -> None:
     forward = torch.full((1000,), -5.0, dtype=torch.float64)
     forward[0] = 10.0
-    z = _bracket(forward, torch.full((1000,), 3.0, dtype=torch.float64), 0.0)
+    z = bracket(Side(forward, 0.0), Side(torch.full((1000,), 3.0, dtype=torch.float64), 0.0))
     assert z.low <= z.estimate <= z.high
 
 
@@ -183,6 +231,8 @@ def test_settings_that_cannot_work_are_refused() -> None:
         AIS(levels=1)
     with pytest.raises(ValueError, match="reference_std > 0"):
         AIS(reference_std=0)
+    with pytest.raises(ValueError, match="wide_std of AIS must be above reference_std"):
+        AIS(wide_std=1.0)
 
 
 def test_compiled_chains_are_the_eager_ones() -> None:
@@ -196,8 +246,7 @@ def test_compiled_chains_are_the_eager_ones() -> None:
 
 
 def exactly(value: float, slack: float = 0.0) -> LogZ:
-    none = torch.zeros(0)
-    return LogZ(value, value - slack, value + slack, value, value, 1.0, 1.0, none, none)
+    return LogZ(value, value - slack, value + slack, value, value, 1.0, 1.0)
 
 
 def test_kl_and_log_likelihood_of_gaussians_are_the_closed_forms() -> None:

@@ -17,7 +17,7 @@ from browser import check_in_browser, needs_browser
 from coldness.cli.tables import print_verdict
 from coldness.diagnostics.convergence import CHANGE, SHIFT
 from coldness.files import BadFile
-from coldness.likelihood.ais import LEAST_ESS, LOOSE
+from coldness.likelihood.bracket import LEAST_ESS, LOOSE
 from coldness.report import chains, figures, write_report
 from coldness.report.densities import ENOUGH_FOR_KERNELS
 from coldness.report.figures import histogram, sample_density

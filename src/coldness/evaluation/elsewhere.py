@@ -76,7 +76,11 @@ def look_elsewhere(
         metrics |= _place(share * far, z.x, x_data)
         metrics["auroc_elsewhere"] = _detected(energy, share * far, z.x, x_data)
     if effective(share) >= LEAST_ESS:
-        metrics |= mode_weights(share, y, at.whiten(x_data).double())
+        # Modes may be apart in the data's own units or in whitened ones: the larger error counts.
+        pairs = (y, at.whiten(x_data).double()), (z.x.double(), x_data.double())
+        found = [mode_weights(share, *(p.flatten(1) for p in pair)) for pair in pairs]
+        larger = max(found, key=lambda each: each.get("mode_weight_error", 0.0))
+        metrics.update(larger)
     return metrics
 
 

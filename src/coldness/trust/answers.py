@@ -14,6 +14,19 @@ Grade = Literal["yes", "partly", "no", "not measured"]
 ORDER: dict[Grade, int] = {"not measured": -1, "no": 0, "partly": 1, "yes": 2}
 """How much trust a grade gives; what was not measured gives none."""
 
+KL_YES = 0.05
+"""Nats. The mean log-likelihood of data is then within 0.05 of the best possible. The same limit
+holds for KL(model || data), which says whether the model has mass where there is no data."""
+
+KL_PARTLY = 1.0
+"""Nats. Beyond it, a point of the data is on average more than e times too unlikely."""
+
+TV_YES = math.sqrt(KL_YES / 2)
+"""What Pinsker's inequality, tv <= sqrt(kl / 2), allows at KL_YES."""
+
+TV_PARTLY = 0.5
+"""Half of the model's mass is misplaced."""
+
 ENOUGH_SAMPLES = 1000
 """With fewer samples, metrics are too uncertain for a "yes", which becomes "partly"."""
 

@@ -24,7 +24,7 @@ from coldness.diagnostics.convergence import FAR as FLOOR_PARTLY
 from coldness.diagnostics.convergence import JUDGED_SAMPLES, allowed, far_from_data, state_of
 from coldness.diagnostics.mixing import SEPARATE
 from coldness.trust.answers import ENOUGH_SAMPLES, Answer, Grade, grade, number, worst
-from coldness.trust.hidden import elsewhere, mode_weights, tails
+from coldness.trust.hidden import elsewhere, misplaced, mode_weights, tails
 from coldness.trust.quality_answer import kid_grade
 
 FLOOR_YES = 10.0
@@ -76,6 +76,7 @@ def _hidden(metrics: Mapping[str, float]) -> tuple[str, Grade]:
     if flat := tails(metrics):
         text = f"{text} {flat} Chains that are long enough would not come back.".strip()
         limit = worst(limit, "partly")
+    text, limit = _both((text, limit), misplaced(metrics))
     weights, mixed = mode_weights(metrics), metrics.get("rhat", 1.0) < SEPARATE  # NaN is not
     apart = "" if mixed else f"Chains stay in separate modes (R-hat {number(metrics['rhat'])})."
     if weights:
@@ -89,6 +90,10 @@ def _hidden(metrics: Mapping[str, float]) -> tuple[str, Grade]:
     if weights or (weights is None and not mixed):
         limit = worst(limit, "partly")
     return " ".join(filter(None, (text, apart, about))), limit
+
+
+def _both(one: tuple[str, Grade], other: tuple[str, Grade]) -> tuple[str, Grade]:
+    return " ".join(filter(None, (one[0], other[0]))), worst(one[1], other[1])
 
 
 def _convergence(metrics: Mapping[str, float]) -> tuple[str, bool]:

@@ -19,21 +19,18 @@ from typing import Literal
 
 from coldness.diagnostics.convergence import state_of
 from coldness.likelihood.bracket import LEAST_ESS, LOOSE
-from coldness.trust.answers import Answer, Grade, grade, number, worst
+from coldness.trust.answers import (
+    KL_PARTLY,
+    KL_YES,
+    TV_PARTLY,
+    TV_YES,
+    Answer,
+    Grade,
+    grade,
+    number,
+    worst,
+)
 from coldness.trust.hidden import doubts
-
-KL_YES = 0.05
-"""Nats. The mean log-likelihood of data is then within 0.05 of the best possible. The same limit
-holds for KL(model || data), which says whether the model has mass where there is no data."""
-
-KL_PARTLY = 1.0
-"""Nats. Beyond it, a point of the data is on average more than e times too unlikely."""
-
-TV_YES = math.sqrt(KL_YES / 2)
-"""What Pinsker's inequality, tv <= sqrt(kl / 2), allows at KL_YES."""
-
-TV_PARTLY = 0.5
-"""Half of the model's mass is misplaced."""
 
 LIKELIHOOD_TOLERANCE = 0.05
 """Nats by which a model may be below the better of two plain models: a Gaussian cannot be beaten on

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from coldness.likelihood.bracket import SIGNIFICANT, STANDARD_ERRORS
 from coldness.metrics import ELSEWHERE
-from coldness.trust.answers import Grade, number, worst
+from coldness.trust.answers import TV_PARTLY, TV_YES, Grade, grade, number, worst
 
 MOST_ELSEWHERE = 0.5
 """Fraction of the mass: with more elsewhere, the model is not a model of this data."""
@@ -59,6 +59,15 @@ def tails(metrics: Metrics) -> str:
         f"Along {metrics['tail_flat']:.0%} of directions its potential grows too slowly far away "
         "for the density to be normalised."
     )
+
+
+def misplaced(metrics: Metrics) -> tuple[str, Grade]:
+    """A sentence on the fraction of the mass that is misplaced, where the density is known."""
+    value = metrics.get("tv", metrics.get("tv_estimate", 0.0))
+    limit = grade(value, TV_YES, TV_PARTLY)
+    if limit == "yes":
+        return "", limit
+    return f"{value:.0%} of the model's mass is not where the data has it.", limit
 
 
 def mode_weights(metrics: Metrics) -> str | None:

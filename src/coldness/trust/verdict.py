@@ -26,7 +26,17 @@ from coldness.diagnostics.convergence import CHANGE, JUDGED_SAMPLES, SHIFT
 from coldness.diagnostics.convergence import FAR as FLOOR_PARTLY
 from coldness.likelihood.bracket import LEAST_ESS, LOOSE
 from coldness.metrics import Topic
-from coldness.trust.answers import ENOUGH_SAMPLES, Answer, Grade, Noted, number
+from coldness.trust.answers import (
+    ENOUGH_SAMPLES,
+    KL_PARTLY,
+    KL_YES,
+    TV_PARTLY,
+    TV_YES,
+    Answer,
+    Grade,
+    Noted,
+    number,
+)
 from coldness.trust.chain_answers import (
     FLOOR_YES,
     NEIGHBOURS_PARTLY,
@@ -35,12 +45,8 @@ from coldness.trust.chain_answers import (
     long_chains,
 )
 from coldness.trust.density_answer import (
-    KL_PARTLY,
-    KL_YES,
     LIKELIHOOD_TOLERANCE,
     LOG_Z_ERROR,
-    TV_PARTLY,
-    TV_YES,
     density,
 )
 from coldness.trust.ood_answer import (
