@@ -407,7 +407,7 @@ def _check_card(card: Mapping[str, Any]) -> None:
 
 
 def _log_z(saved: Mapping[str, Any]) -> LogZ:
-    numbers: dict[str, Any] = {name: float(saved[name]) for name in NUMBERS}
+    numbers: dict[str, Any] = {name: float(saved[name]) for name in NUMBERS if name in saved}
     return LogZ(**numbers)
 
 

@@ -18,7 +18,7 @@ A study is a YAML file:
             large: {sources.0.kernel.step_size: 0.01}
     claims:                                   see claims.py
       - {says: kl falls as beta grows, check: falls, column: kl, along: beta}
-    numbers: theory                           numbers beside the runs'; see theory.py
+    numbers: theory                           numbers beside the runs', or without any; theory.py
 
 Options are those of `coldness train RECIPE --OPTION VALUE`; the guard of a run only warns,
 unless guard.policy is set. Like a recipe, a study from elsewhere runs no code: it names options and
@@ -268,8 +268,10 @@ def _claim(text: Any, study: Study, where: str) -> dict[str, Any]:
 
 
 def _check_names(study: Study, where: str) -> None:
+    if not study.blocks and study.numbers is None:
+        raise RecipeError(f"{where} has neither blocks nor numbers")
     if not study.blocks:
-        raise RecipeError(f"{where} has no blocks")
+        return
     names = [cell.name for cell in study.cells(1)]
     if len(set(names)) < len(names):
         raise RecipeError(f"{where}: two runs have the same name; rename blocks or levels")

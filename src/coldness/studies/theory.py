@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coldness.runs.folder import RunFolder
+from coldness.studies.deserved import trust_numbers
 from coldness.studies.fixed_point import fixed_point
 from coldness.studies.identities import identities
 from coldness.studies.number import Number
@@ -36,7 +37,11 @@ def _fixed_point(row: Mapping[str, Any], run: RunFolder) -> list[Number]:
     return list(fixed_point(row, model.energy, model.sampler, data))
 
 
-NUMBERS: dict[str, Callable[..., list[Number]]] = {"theory": theory, "guard": guard_numbers}
+NUMBERS: dict[str, Callable[..., list[Number]]] = {
+    "theory": theory,
+    "guard": guard_numbers,
+    "trust": trust_numbers,
+}
 """Functions by their name in a study's file: of rows, folder of runs, quick, and a display."""
 
 ROWS: dict[str, Callable[..., list[dict[str, Any]]]] = {"guard": guard_rows}

@@ -24,8 +24,9 @@ from dataclasses import dataclass, replace
 
 from coldness.diagnostics.convergence import CHANGE, JUDGED_SAMPLES, SHIFT
 from coldness.diagnostics.convergence import FAR as FLOOR_PARTLY
+from coldness.diagnostics.mixing import SEPARATE
 from coldness.likelihood.bracket import LEAST_ESS, LOOSE
-from coldness.metrics import Topic
+from coldness.metrics import ELSEWHERE, Topic
 from coldness.trust.answers import (
     ENOUGH_SAMPLES,
     KL_PARTLY,
@@ -49,6 +50,7 @@ from coldness.trust.density_answer import (
     LOG_Z_ERROR,
     density,
 )
+from coldness.trust.hidden import MODE_WEIGHTS, MOST_ELSEWHERE
 from coldness.trust.ood_answer import (
     ALONE_PARTLY,
     ALONE_YES,
@@ -80,20 +82,32 @@ THRESHOLDS = (
     "Long chains: graded as generation is. Yes becomes partly unless they have converged: their "
     f"mean U is less than {SHIFT:g} standard deviations of the data's U from that of data, and its "
     f"median changed by less than {CHANGE:g} standard deviations between half way and the end. "
-    f"Oversaturated is a mean U at least {SHIFT:g} below that of data; drifting is anything else.",
+    f"Oversaturated is a mean U at least {SHIFT:g} below that of data; drifting is anything else. "
+    "Infinitely long chains sample the model itself, so its weighted samples count too: partly at "
+    f"best if more than {ELSEWHERE:.0%} of its mass is away from the data, if its tails cannot be "
+    f"normalised, or if chains stay in separate modes (R-hat above {SEPARATE:g}) and mode weights "
+    f"were not checked or differ by more than {MODE_WEIGHTS:.0%}; no if more than "
+    f"{MOST_ELSEWHERE:.0%} is away from the data.",
     f"Density: yes below {KL_YES:g} nats of KL(data || model), which is how far the mean "
     f"log-likelihood of data is below the best possible; partly below {KL_PARTLY:g} nat, where a "
     "point is on average e times too unlikely. Total variation, the fraction of the model's mass "
-    f"that is misplaced, must agree: yes below {TV_YES:.2f}, partly below {TV_PARTLY:g}.",
+    f"that is misplaced, must agree: yes below {TV_YES:.2f}, partly below {TV_PARTLY:g}. "
+    f"A yes also needs KL(model || data) below {KL_YES:g} nats where the data's density is known, "
+    "which sees mass where there is no data; mode weights that agree with the data's; and a search "
+    "for mass away from the data that found none: annealed chains from a Gaussian several times as "
+    "wide as the data. A potential that grows too slowly far away to be normalised is a no. No "
+    "finite search finds every mode.",
     "Density in more than two dimensions: annealed importance sampling (AIS) estimates log Z from "
-    "both ends, which gives KL a lower and an upper bound. Yes if the upper bound is below "
+    "both ends. The forward side is below log Z on average. The reverse side starts at data and "
+    "is above it only if data is distributed as the model is: where it lies significantly below "
+    "the forward side, mode weights of model and data differ, yes becomes partly, and KL is that "
+    "of the forward side. Yes if the upper bound is below "
     f"{KL_YES:g}, partly if the estimate is below {KL_PARTLY:g}; total variation on the slice, "
     "where all but the first two dimensions are 0, must agree. If the bracket of log Z is wider "
     f"than {LOOSE:g} nats, or the effective fraction of AIS chains is below {LEAST_ESS:.0%} in "
     "either direction, the answer is no where even the lower bound is above "
     f"{KL_PARTLY:g} or total variation on the slice is above {TV_PARTLY:g}, and not measured "
-    "otherwise. Neither bound accounts for mass that no chain reaches, so yes becomes partly where "
-    "long chains have not converged.",
+    "otherwise. Yes becomes partly where long chains have not converged.",
     "Density of your own points, whose true density is unknown: the mean log-likelihood of "
     "held-out points is compared with that of two plain models of the training points, a Gaussian "
     "and a kernel density estimate with Scott's bandwidth. Yes if it is at most "
