@@ -1,3 +1,3 @@
 """The version of coldness."""
 
-VERSION = "0.7.0"
+VERSION = "0.8.0"
