@@ -222,7 +222,7 @@ class Free:
     def betas(self, relief: Relief) -> list[float]:
         return [relief.beta_of(0.0, 2)]
 
-    def largest_beta(self, fraction: float) -> float:
+    def largest_beta(self) -> float:
         return 1.0
 
 
@@ -458,7 +458,8 @@ def test_rungs_are_climbed_in_order_and_skipped_at_the_end_of_their_range(tmp_pa
     rollbacks = [e for e in events(tmp_path) if e["event"] == "rollback"]
     expected = [*suited, "new seed", "learning rate x 0.1", "steps x 2", "noise per step x 0.5"]
     assert [e["action"] for e in rollbacks] == expected
-    assert "(0.9 -> 0.949, effective fraction of negatives at least 10%)" in rollbacks[2]["text"]
+    kept = "keeps at least 2 effective negatives or 10% of them"
+    assert f"(0.9 -> 0.949, {kept})" in rollbacks[2]["text"]
     assert "skipped, can go no further: larger beta" in rollbacks[8]["text"]
     assert "skipped, can go no further: noise on data" in rollbacks[9]["text"]
     assert not any("skipped" in e["text"] for e in rollbacks[:8])

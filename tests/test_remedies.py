@@ -29,11 +29,13 @@ from coldness.guard.remedies import (
 )
 from coldness.limits import (
     GOOD_FRACTION,
+    LEAST_NEGATIVES,
     LEAST_NOISE,
     LEAST_RATE,
     MOST_STEPS,
     effective_fraction,
     largest_beta,
+    least_fraction,
 )
 from coldness.objectives import Contrast
 from coldness.report.events import story
@@ -60,6 +62,22 @@ def test_the_largest_beta_keeps_the_fraction(dimensions: int, tempering: float |
     assert found >= GOOD_FRACTION * (1 - 1e-9)
     if tempering is None or beta < largest_beta(dimensions):
         assert found == pytest.approx(GOOD_FRACTION)
+
+
+@pytest.mark.parametrize(
+    ("negatives", "fraction"), [(1, 0.1), (20, 0.1), (64, 1 / 32), (100, 0.02)]
+)
+def test_two_effective_negatives_or_a_tenth_are_kept(negatives: int, fraction: float) -> None:
+    assert least_fraction(negatives) == pytest.approx(fraction)
+
+
+@pytest.mark.parametrize("chains", [10, 100, 1000])
+def test_the_doctor_and_the_guard_have_one_limit(chains: int) -> None:
+    """The doctor's finding begins where the effective fraction falls below least_fraction."""
+    edge = math.sqrt(1 - least_fraction(chains) ** (2 / 10))  # (1 - beta^2)^(D/2) with D = 10
+    for beta, flagged in ((edge * (1 - 1e-6), False), (edge * (1 + 1e-6), True)):
+        given = settings("rings10d-noise", f"--contrast.beta={beta}", f"--sources.0.count={chains}")
+        assert ("few" in [finding.cause for finding in combinations(given)]) is flagged
 
 
 POTENTIALS = st.lists(st.floats(-50, 50), min_size=3, max_size=40)
@@ -114,8 +132,7 @@ class Run:
     def betas(self, relief: Relief) -> list[float]:
         return [relief.beta_of(beta, self.dimensions, self.tempering) for beta in self.given]
 
-    def largest_beta(self, fraction: float) -> float:
-        assert fraction == GOOD_FRACTION
+    def largest_beta(self) -> float:
         return self.most
 
 
@@ -198,23 +215,25 @@ def test_the_doctor_finds_nothing_new_at_the_end_of_the_default_ladder(
 # A classifier whose potentials are far apart.
 
 
-def test_a_larger_beta_leaves_a_classifier_its_negatives() -> None:
+@pytest.mark.parametrize("given_beta", [1e-4, 0.00125])
+def test_a_larger_beta_leaves_a_classifier_its_negatives(given_beta: float) -> None:
     """Its chains do not depend on beta, so the same negatives are weighted again."""
-    training = build(settings(*JEM, "--temperature.noise=0.01", "--batch_size=64"))
+    options = ("--temperature.noise=0.01", "--batch_size=64", f"--contrast.beta={given_beta}")
+    training = build(settings(*JEM, *options))
     for _ in range(3):
         training.iterate()
     before = Relief()
     relief = LargerBeta().strengthen(before, training)
     assert relief is not None
     (old,), (new,) = training.betas(before), training.betas(relief)
-    assert old == 0.00125
+    assert old == given_beta
     assert new > old
     said = LargerBeta().said(before, relief, training)
-    assert said.startswith(f"larger beta (0.00125 -> {new:.3g}, effective fraction")
+    assert said.startswith(f"larger beta ({old:.3g} -> {new:.3g}, keeps at least 2")
     training.relieve(relief)
     metrics = training.iterate()
     assert metrics["beta"] == new
-    assert float(metrics["weight_ess"]) >= GOOD_FRACTION * (1 - 1e-4)  # in float32
+    assert float(metrics["weight_ess"]) * 64 >= LEAST_NEGATIVES * (1 - 1e-4)  # in float32
     assert largest_beta(64) > 10 * new  # what the dimensions alone would allow
     assert LargerBeta().strengthen(relief, training) is None
 
@@ -223,7 +242,7 @@ def test_measuring_the_negatives_changes_nothing() -> None:
     one, other = build(settings("mixture2d")), build(settings("mixture2d"))
     for training in (one, other):
         training.iterate()
-    assert 0.9 <= one.largest_beta(0.1) <= 1
+    assert 0.9 <= one.largest_beta() <= 1
     for training in (one, other):
         training.iterate()
     assert same(weights(one), weights(other))

@@ -26,6 +26,9 @@ skipped."""
 GOOD_FRACTION = 0.1
 """Smallest good value of the effective fraction of negatives once the density is learned."""
 
+LEAST_NEGATIVES = 2.0
+"""Fewest effective negatives. With fewer, the update contrasts the data with a single chain."""
+
 MOST_STEPS = 8
 """Largest factor by which the guard lengthens chains. The cost of an iteration grows as much."""
 
@@ -43,6 +46,15 @@ def effective_fraction(t: float, beta: float, dimensions: int) -> float:
     if t <= 0 or t + 2 * beta <= 0:
         return 0.0
     return float((t * (t + 2 * beta) / (t + beta) ** 2) ** (dimensions / 2))
+
+
+def least_fraction(negatives: int) -> float:
+    """Smallest acceptable effective fraction of this many negatives.
+
+    It is that of LEAST_NEGATIVES, or GOOD_FRACTION where that is less: 10% of up to 20 negatives,
+    3.1% of 64, 2% of 100.
+    """
+    return min(GOOD_FRACTION, LEAST_NEGATIVES / negatives)
 
 
 def largest_beta(dimensions: int, tempering: float | None = None) -> float:

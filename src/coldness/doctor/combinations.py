@@ -25,16 +25,13 @@ from collections.abc import Iterator
 
 from coldness.chains import Source
 from coldness.doctor.finding import BETA, Finding
-from coldness.limits import GOOD_FRACTION, effective_fraction, largest_beta
+from coldness.limits import effective_fraction, largest_beta, least_fraction
 from coldness.schedules import value_at
 from coldness.training.settings import Settings
 
 LEAST_DRAWS = 2.0
 """Fewest draws per slot. A chain that is drawn once has run for one iteration, like a chain that
 starts from noise. Packaged recipes draw each slot at least 200 times."""
-
-LEAST_NEGATIVES = 2.0
-"""Fewest effective negatives. With fewer, the update contrasts the data with a single chain."""
 
 
 def combinations(settings: Settings) -> Iterator[Finding]:
@@ -115,7 +112,7 @@ def _few(
     (t, beta), dimensions = end, settings.data.domain.dimensions
     share = effective_fraction(t, beta, dimensions)
     chains = source.chains_for(settings.batch_size)
-    if t > 0 and beta > 0 and share < GOOD_FRACTION and share * chains < LEAST_NEGATIVES:
+    if t > 0 and beta > 0 and share < least_fraction(chains):
         best = largest_beta(dimensions)
         yield Finding(
             "few",

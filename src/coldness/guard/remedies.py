@@ -8,10 +8,11 @@ whichever remedy is applied.
 No remedy leaves the range that the doctor accepts (limits.py):
 
     learning rate   at least LEAST_RATE of its original value
-    beta            the effective fraction of negatives stays at GOOD_FRACTION or above, both by the
-                    law for quadratic potentials in the data's dimensions and by the potentials of
-                    the negatives where the run resumes. The latter bound is measured when the
-                    remedy is applied, and is a number of the relief.
+    beta            the effective fraction of negatives stays at GOOD_FRACTION or above by the law
+                    for quadratic potentials in the data's dimensions, and at least_fraction of
+                    their number or above by the potentials of the negatives where the run resumes.
+                    The latter bound is measured when the remedy is applied, and is a number of the
+                    relief.
     steps           at most MOST_STEPS times as many
     noise per step  at least LEAST_NOISE of its original value
 
@@ -35,6 +36,7 @@ from coldness.chains import LikeData, Source
 from coldness.limits import (
     GOOD_FRACTION,
     LEAST_GRAD_SCALE,
+    LEAST_NEGATIVES,
     LEAST_NOISE,
     LEAST_RATE,
     MOST_STEPS,
@@ -111,8 +113,8 @@ class Treated(Protocol):
     def betas(self, relief: Relief) -> list[float]:
         """Beta of every source under this relief, at the present iteration."""
 
-    def largest_beta(self, fraction: float) -> float:
-        """The largest beta at which the present negatives keep this effective fraction."""
+    def largest_beta(self) -> float:
+        """The largest beta at which the present negatives keep least_fraction (limits.py)."""
 
 
 @dataclass(frozen=True)
@@ -184,9 +186,10 @@ class LargerBeta(Remedy):
     """A larger beta: each time 1 - beta is halved, so that 0 becomes 0.5, then 0.75, ...
 
     Weights exp(-beta U) of negatives whose U differ by much more than 1 / beta leave one of them.
-    So beta stays where the effective fraction of the negatives is GOOD_FRACTION or above, by the
-    law for quadratic potentials and by the potentials of the negatives where the run resumes. For a
-    classifier of coldness 20,000 the latter are thousands of nats apart, and beta stays near 1e-4.
+    So beta stays where the doctor accepts the effective fraction of the negatives: where it is
+    GOOD_FRACTION or above by the law for quadratic potentials, and least_fraction or above by the
+    potentials of the negatives where the run resumes. For a classifier of coldness 20,000 the
+    latter are thousands of nats apart, and beta stays near 1e-4.
     """
 
     @property
@@ -194,7 +197,7 @@ class LargerBeta(Remedy):
         return "larger beta"
 
     def strengthen(self, relief: Relief, run: Treated) -> Relief | None:
-        largest = run.largest_beta(GOOD_FRACTION)
+        largest = run.largest_beta()
         new = replace(relief, beta=relief.beta + 1, largest_beta=largest)
         pairs = list(zip(run.betas(relief), run.betas(new), strict=True))
         falls = any(b < a for a, b in pairs)
@@ -204,9 +207,8 @@ class LargerBeta(Remedy):
     def said(self, before: Relief, after: Relief, run: Treated) -> str:
         changes = zip(run.betas(before), run.betas(after), strict=True)
         values = ", ".join(dict.fromkeys(f"{a:.3g} -> {b:.3g}" for a, b in changes if b != a))
-        return (
-            f"larger beta ({values}, effective fraction of negatives at least {GOOD_FRACTION:.0%})"
-        )
+        least = f"{LEAST_NEGATIVES:g} effective negatives or {GOOD_FRACTION:.0%} of them"
+        return f"larger beta ({values}, keeps at least {least})"
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from coldness.files import BadFile
 from coldness.guard.remedies import Relief
 from coldness.guard.rescue import copied
 from coldness.kernels.run import Chains, frozen
+from coldness.limits import least_fraction
 from coldness.metrics import source_key
 from coldness.objectives import Batch, Weights, names_of
 from coldness.objectives.contrast import moments, normalised
@@ -284,13 +285,16 @@ class Training:
         """Beta of every source under this relief, at the present iteration."""
         return betas_of(self.settings, relief, self.iteration)
 
-    def largest_beta(self, fraction: float) -> float:
-        """The largest beta at which the present negatives keep this effective fraction.
+    def largest_beta(self) -> float:
+        """The largest beta at which the present negatives of every contrast keep least_fraction.
 
         They are those of one iteration, which is then undone.
         """
         self.check()
-        return min(largest_beta_of(u.cpu(), w.cpu(), beta, fraction) for u, w, beta in self.weighed)
+        return min(
+            largest_beta_of(u.cpu(), w.cpu(), beta, least_fraction(len(u)))
+            for u, w, beta in self.weighed
+        )
 
     def advice(self, relief: Relief) -> str:
         """Which settings to change instead of this relief, in one sentence."""
