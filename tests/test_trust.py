@@ -76,7 +76,9 @@ MODELS = {
     | sets(0.9492, 0.8672, 0.7066, *OF_PLANE)
     | {"kl": 0.01681, "tv": 0.06756, "u_shift": 0.04087, "u_drift": -0.05003, "beta": 0.9}
     | {"energy_distance_short": 0.1054, "neighbours_short": 0.6146, "starved_share": 0.0}
-    | {"energy_distance_long": 0.003809, "neighbours_long": 0.4944},
+    | {"energy_distance_long": 0.003809, "neighbours_long": 0.4944, "rhat": 1.86}
+    | {"reverse_kl": 0.01777, "searched": 1.0, "tail_flat": 0.0, "mode_weight_error": 0.0001953}
+    | {"mass_elsewhere": 0.0, "mass_elsewhere_error": 0.0, "log_z_crossed": 0.0},
     # rings10d-data: chains from data see nothing but data.
     "data": TEN
     | STEADY
@@ -167,7 +169,8 @@ def evaluated(change: str, *words: str) -> dict[str, float]:
         "mixture2d",
         "--evaluation.samples=1000",
         "--evaluation.grid=200",
-        "--evaluation.ais=null",
+        "--evaluation.ais.chains=256",
+        "--evaluation.ais.levels=60",
         "--evaluation.adjusted=false",
         *words,
     )
@@ -490,6 +493,7 @@ KID = {"kid_effnet_floor": -0.01, "kid_effnet_half": 1.6, "kid_effnet_quarter": 
 def test_images_are_graded_by_their_kid(short: float, long: float, expected: list[str]) -> None:
     """Whatever distances of pixels say; but not chains that are lost."""
     pixels = {"energy_distance_floor": 0.01, "samples": 1000, "neighbours_short": 1.0}
+    pixels |= {"u_shift": 0.1, "u_drift": 0.0}
     pixels |= {"energy_distance_short": 9.0, "energy_distance_long": 9.0}
     metrics = KID | pixels | {"kid_effnet_short": short, "kid_effnet_long": long}
     assert grades(metrics)[:2] == expected
