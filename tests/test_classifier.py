@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -303,11 +304,17 @@ def test_gaps_of_logits_are_ordinary_to_the_guard() -> None:
         assert 500.0 * logits > 80.0 * dimension / 2
 
 
-def test_a_classifier_without_competing_negatives_is_not_starved() -> None:
-    """Its labels go on teaching it; without them the same figures are an alarm."""
-    figures = {"d": 1.0, "parameter_gradient": 1.0, "r": 1.0, "grad_scale": 1e-4}
-    for can_starve in (True, False):
-        watch = Watch(64, can_starve=can_starve)
-        watch.add([{"iteration": t, **figures} for t in range(41)])
+def test_a_classifier_without_competing_negatives_is_starved_only_if_they_stay_behind() -> None:
+    """Its labels go on teaching it; without them the same figures are an alarm at once."""
+    figures = {"parameter_gradient": 1.0, "r": 1.0, "grad_scale": 1e-4}
+
+    def cause(n: int, taught: bool, rate: float = 0.0) -> str | None:
+        watch = Watch(64, taught=taught)
+        watch.add([{"iteration": t, "d": math.exp(-rate * t), **figures} for t in range(n)])
         alarm = watch.look()
-        assert (alarm.cause if alarm else None) == ("starvation" if can_starve else None)
+        return alarm.cause if alarm else None
+
+    assert cause(41, taught=False) == "starvation"
+    assert cause(41, taught=True) is None
+    assert cause(120, taught=True) == "starvation"
+    assert cause(120, taught=True, rate=0.01) is None

@@ -85,7 +85,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     assert main(["train", "mixture2d", "--out", str(folder / "a"), *words]) == 0
     shutil.copytree(folder / "a", folder / "b")
     path = folder / "b" / "metrics.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"kl": 1e-3, "tv": 0.01}))
+    good = {"kl": 1e-3, "reverse_kl": 1e-3, "tv": 0.01, "searched": 1.0, "tail_flat": 0.0}
+    good |= {"mass_elsewhere": 0.0, "mode_weight_error": 0.0, "log_z_crossed": 0.0}
+    path.write_text(json.dumps(json.loads(path.read_text()) | good))
     return [folder / "a", folder / "b"]
 
 

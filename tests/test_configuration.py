@@ -27,6 +27,7 @@ from coldness.chains import (
     StepAdaptation,
     StepNoise,
     UniformNoise,
+    WeightedBank,
 )
 from coldness.configuration import (
     ConfigurationError,
@@ -68,6 +69,7 @@ PARTS: list[tuple[type, Any]] = [
     (Start, LikeData(2.0)),
     (Start, DataStart()),
     (Start, Bank(7, LikeData(2.0), 0.05, 0.1, "uint8", "host")),
+    (Start, WeightedBank(Bank(7, LikeData(2.0)), 0.25)),
     (Start, faults.PoisonedBank(9, DataStart(), at=3, share=0.25, value=2.0)),
     (Start, faults.LostStart(2.0, 5, (1.0, 2.0), 0.3)),
     (Adaptation, StepAdaptation(0.3, 0.1, 10.0)),

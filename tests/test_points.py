@@ -286,7 +286,8 @@ def test_kl_to_the_gaussian_fit_by_sampling() -> None:
 
 def likelihoods(test: float, gaussian: float, kde: float) -> dict[str, float]:
     names = ("test", "gaussian", "kde")
-    return {f"log_likelihood_{k}": v for k, v in zip(names, (test, gaussian, kde), strict=True)}
+    found = {f"log_likelihood_{k}": v for k, v in zip(names, (test, gaussian, kde), strict=True)}
+    return found | {"searched": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -300,6 +301,7 @@ def likelihoods(test: float, gaussian: float, kde: float) -> dict[str, float]:
         (likelihoods(-3.0, -2.0, -1.5), "no", "A Gaussian"),
         (likelihoods(float("nan"), -2.0, -1.5), "no", "could not be normalised"),
         (likelihoods(-1.0, -2.0, -1.5) | {"mass_outside": 0.2}, "yes", "20% of its mass"),
+        (likelihoods(-1.0, -2.0, -1.5) | {"searched": 0.0}, "partly", "inconclusive"),
     ],
 )
 def test_verdicts_on_held_out_points(metrics: dict[str, float], answer: str, words: str) -> None:

@@ -116,6 +116,7 @@ def page_of(
 
 SCHEMES = block("schemes", scheme=axis("data", "noise", "hybrid-25"))
 BRACKETED = {"tv": None, "reverse_kl": None, "slice_tv": 0.12, "u_shift": -0.3, "acceptance": 0.9}
+BRACKETED |= {"kl_bracket": "tight"}
 
 
 def scheme_rows(tmp_path: Path) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from coldness.cli.options import CommandParser, OptionError
 from coldness.training.recipe import packaged
 
 GROUPS = (
-    ("Points, your own or of known density:", ("points", "mixture", "rings")),
+    ("Points, your own or of known density:", ("points", "mixture", "rings", "two-modes")),
     ("Images:", ("digits",)),
     ("CIFAR-10, for a GPU; each also as NAME-small, for a CPU:", ("cifar10",)),
     ("Runs that fail on purpose, to see what the guard does:", ("failures/",)),

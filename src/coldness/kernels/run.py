@@ -113,20 +113,17 @@ def run(
     t = x.new_full((), tempering)
     modules = list(potential.modules()) if isinstance(potential, nn.Module) else []
     length = _chunk_length(kernel, modules, x, steps)
-    adapting: tuple[Tensor, ...] = ()
-    if adaptation is not None and steps:
-        adapting = adaptation.init(h_of_step[0], len(x))
+    adapting = adaptation.init(h_of_step[0], len(x)) if adaptation and steps else ()
     norms, accepted, traces = list[Tensor](), list[Tensor](), list[Tensor]()
     with frozen(modules), torch.no_grad():
         state = kernel.init(tempered_field(potential, t, condition), x.detach())
         before = kernel.potential_in(state)
         for first in range(0, steps, length):
-            size = min(length, steps - first)
-            noise = kernel.draw(size, x, generator)
+            noise = kernel.draw(size := min(length, steps - first), x, generator)
             chunk: Callable[..., Any] = _chunk
             if compiled:
-                shapes = tuple((c.shape, c.dtype) for c in condition)
-                key = (kernel, adaptation, trace, size, h_of_step.dim(), shapes)
+                kinds = [(c.shape, c.dtype) for c in condition]
+                key = (kernel, adaptation, trace, size, h_of_step.dim(), *kinds)
                 chunk = compiled_for(potential, _chunk, key, x)
             state, adapting, norm, acceptance, trail = chunk(
                 kernel, potential, condition, at, adaptation, trace,

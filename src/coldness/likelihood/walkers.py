@@ -119,7 +119,9 @@ class Walkers:
     @property
     def annealing(self) -> AIS:
         """How walkers are brought to the first weights."""
-        return AIS(self.chains, self.levels, self.kernel, self.target, self.start_std)
+        return AIS(
+            self.chains, self.levels, self.kernel, self.target, self.start_std, wide_std=None
+        )
 
 
 @dataclass(frozen=True)

@@ -50,9 +50,12 @@ def deserved(liar: Liar, topic: Topic) -> Any:
 def wrong_kl(liar: Liar, found: Judgement) -> bool:
     """Whether KL was reported, and its interval does not hold the truth."""
     metrics, truth = found.metrics, liar.kl()
-    if found.answers["density"].grade in ("not measured", "no") or "kl" not in metrics:
+    if found.answers["density"].grade == "not measured" or "kl" not in metrics:
         return False
-    slack = 0.02 + metrics.get("mass_off_grid_error", 0.0) * 3
+    if math.isinf(truth):  # no number is near it; what counts is that nobody relies on one
+        return found.answers["density"].grade != "no"
+    # The truth is a mean over samples with a standard error below 1%.
+    slack = 0.02 + 0.02 * truth + metrics.get("mass_off_grid_error", 0.0) * 3
     if "tv" in metrics:  # on a grid
         low = high = metrics["kl"]
     else:

@@ -40,7 +40,8 @@ def elsewhere(metrics: Metrics) -> tuple[str, Grade]:
     if not mass > max(ELSEWHERE, STANDARD_ERRORS * error):
         return "", "yes"
     place = ""
-    if "elsewhere_dimension" in metrics:
+    where = ("elsewhere_dimension", "elsewhere_value", "elsewhere_deviation")
+    if all(key in metrics for key in where):
         place = (
             f", around {number(metrics['elsewhere_value'])} in coordinate "
             f"{metrics['elsewhere_dimension']:.0f} "
