@@ -92,9 +92,9 @@ def _truth(kind: str, training: Training) -> tuple[float, float]:
         side = torch.arange(CELLS, dtype=torch.float64) * cell - EDGE + cell / 2
         return log_density_on_grid(training.energy, side)[1], 0.0
     x = training.settings.data.sample(4000, torch.Generator().manual_seed(1))
-    found = log_z(training.energy, x, torch.Generator().manual_seed(2), AIS(), compiled=False)
-    chains = len(found.log_w_forward)
-    return found.forward, math.sqrt(max(0.0, (1 / found.ess_forward - 1) / (chains - 1)))
+    generator, how = torch.Generator().manual_seed(2), AIS(wide_std=None)
+    found = log_z(training.energy, x, generator, how, compiled=False)
+    return found.forward, found.error_forward
 
 
 def _cost(kind: str, iterations: int, every: int) -> None:
