@@ -32,6 +32,10 @@ ONE_CLASS = "all"
 """Name of the only class of images without classes."""
 
 
+LUMA = (0.299, 0.587, 0.114)
+"""Weights of red, green and blue in a grey value, as in picture files."""
+
+
 class BadImages(ValueError):
     """Images that cannot be used; the message is one line."""
 
@@ -218,3 +222,10 @@ def _check_classes(pictures: Pictures, purpose: str, why: str = "") -> None:
 
 def _size(pictures: Pictures) -> str:
     return " x ".join(str(n) for n in pictures.images.shape[1:])
+
+
+def in_channels(x: Tensor, channels: int) -> Tensor:
+    """Images (N, C, H, W) in one channel or three: colours as grey values, or grey as colour."""
+    if channels == 1 and x.shape[1] == 3:
+        x = (x * torch.tensor(LUMA).reshape(3, 1, 1)).sum(1, keepdim=True)
+    return x.expand(-1, channels, -1, -1)

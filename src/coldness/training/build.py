@@ -47,7 +47,7 @@ def build(s: Settings) -> Training:
     check_coordinates(energy, x_data)
     optimiser = s.optimiser(list(energy.parameters()))
     _, wrapped = fabric.setup(energy, optimiser)
-    ema = None if s.ema is None else MovingAverage(energy, s.ema)
+    ema = None if s.average is None else MovingAverage(energy, s.average)
     for source in s.sources:
         source.start.prepare(x_data.to(fabric.device), energy.coordinates, of_chains)
     for term in s.terms:

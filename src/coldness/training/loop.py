@@ -215,9 +215,11 @@ class Training:
             torch.nn.utils.clip_grads_with_norm_(self.parameters, s.clip_gradient, norm)
         starved = now.least_grad_scale > 0 and _grad_scale(metrics) < now.least_grad_scale
         if not starved:
+            if self.ema is not None and self.ema.how.first:
+                self.ema.update(t)
             self.optimiser.step()
-            if self.ema is not None:
-                self.ema.update()
+            if self.ema is not None and not self.ema.how.first:
+                self.ema.update(t)
         for term in s.terms:
             term.update(t, n)
         self.iteration += 1
