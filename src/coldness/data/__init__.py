@@ -1,7 +1,8 @@
 """Data: streams of examples, with the exact density where it is known."""
 
+from coldness.data.attributes import Attributes
 from coldness.data.augmentation import Augmentation, CropFlip
-from coldness.data.base import Data, HeldOut, KnownDensity, Labelled
+from coldness.data.base import Attributed, Data, HeldOut, KnownDensity, Labelled
 from coldness.data.digits import Digits
 from coldness.data.given import TestPoints, as_data, domain_of, fingerprint, tensor_of, test_data
 from coldness.data.image_files import Images
@@ -11,6 +12,8 @@ from coldness.data.points import Points
 from coldness.data.synthetic import EmbeddedRings, Mixture2D, Rings2D, Rings10D
 
 __all__ = [
+    "Attributed",
+    "Attributes",
     "Augmentation",
     "CropFlip",
     "Data",
