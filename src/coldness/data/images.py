@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from coldness.data.augmentation import Augmentation
 from coldness.data.attributes import Attributes
+from coldness.data.augmentation import Augmentation
 from coldness.data.base import Attributed, Labelled
 from coldness.domain import Domain, Pixels
 
