@@ -9,6 +9,7 @@ from coldness.data.image_files import Images
 from coldness.data.images import ImageData, Pictures
 from coldness.data.modes import SeparatedModes
 from coldness.data.points import Points
+from coldness.data.shapes import Shapes
 from coldness.data.synthetic import EmbeddedRings, Mixture2D, Rings2D, Rings10D
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Rings2D",
     "Rings10D",
     "SeparatedModes",
+    "Shapes",
     "TestPoints",
     "as_data",
     "domain_of",
