@@ -119,17 +119,16 @@ def render(scenes: Scenes, side: int, noise: float, generator: torch.Generator) 
 
 def _fixed(given: Sequence[str]) -> dict[int, int]:
     """Returns the number of the given value of every property that has one."""
-    fixed: dict[int, int] = {}
     for name in given:
         if name not in NAMES:
             raise ValueError(f"there is no attribute {name}; there are {', '.join(NAMES)}")
-        for k, (of, names) in enumerate(PROPERTIES.items()):
-            if name in names:
-                if fixed.get(k, names.index(name)) != names.index(name):
-                    raise ValueError(
-                        f"{name} and {names[fixed[k]]} exclude each other: both are a {of}"
-                    )
-                fixed[k] = names.index(name)
+    fixed = {}
+    for k, (of, names) in enumerate(PROPERTIES.items()):
+        own = [name for name in names if name in given]
+        if len(own) > 1:
+            raise ValueError(f"{own[0]} and {own[1]} exclude each other: each is a {of}")
+        if own:
+            fixed[k] = names.index(own[0])
     return fixed
 
 
