@@ -3,7 +3,7 @@
     p(x) = exp(-U(x)) / Z,     U = c E,     x in the data's own units
 
     energy        network, coldness and coordinates
-    domain        shape, classes and units of examples; stored, never estimated again
+    domain        shape, classes, attributes and units of examples; stored, never estimated again
     sampler       start, kernel and steps that samples are drawn with
     log_z         log Z with its bracket, if it was estimated
     data_noise    noise that images carried at the end of training
@@ -321,6 +321,7 @@ class Model:
             "shape": list(self.domain.shape),
             "units": describe(self.domain.units),
             "classes": list(self.domain.classes),
+            "attributes": list(self.domain.attributes),
             "sampler": sampler,
             "log_z": z,
             "data_noise": self.data_noise,
@@ -386,7 +387,10 @@ def _read(folder: Path, allow_imports: bool) -> Model:
         _check_card(card)
         energy = construct(Energy, card["energy"], allow_imports=allow_imports)  # type: ignore[type-abstract]
         units = construct(Units, card["units"], allow_imports=allow_imports)  # type: ignore[type-abstract]
-        domain = Domain(tuple(card["shape"]), units, tuple(map(str, card["classes"])))
+        classes, attributes = card["classes"], card.get("attributes", ())  # the latter from 0.9.0
+        domain = Domain(
+            tuple(card["shape"]), units, tuple(map(str, classes)), tuple(map(str, attributes))
+        )
         with torch.random.fork_rng(devices=[]):  # weights are drawn, then replaced by those saved
             energy.build(domain)
         energy.coordinates = Coordinates.like(card["coordinates"], domain.shape)
