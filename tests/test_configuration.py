@@ -13,7 +13,7 @@ import pytest
 import torch
 import yaml
 
-from coldness import chains, faults, kernels, nets, objectives, schedules, signatures
+from coldness import chains, data, faults, kernels, nets, objectives, schedules, signatures
 from coldness.chains import (
     Adaptation,
     Bank,
@@ -36,7 +36,17 @@ from coldness.configuration import (
     construct,
     describe,
 )
-from coldness.data import CropFlip
+from coldness.data import (
+    Affine,
+    Augmentation,
+    Blur,
+    ColourJitter,
+    Compose,
+    CropFlip,
+    Flip,
+    Grey,
+    ResizedCrop,
+)
 from coldness.energies import ClassifierEnergy, Energy, ScalarEnergy, Sum
 from coldness.guard.policy import Guard
 from coldness.guard.remedies import MoreSteps, default_ladder
@@ -98,7 +108,14 @@ PARTS: list[tuple[type, Any]] = [
     (Contrast, Contrast(WarmUp(10, 0.9), "batch_corrected", 1.0)),
     (Guard, Guard("stop", ladder=[*default_ladder(), MoreSteps(3)])),
     (Evaluation, Evaluation(ais=None, ood=["a.npy", "svhn"])),
-    (CropFlip, CropFlip(2, flip=False)),
+    (Augmentation, CropFlip(2, flip=False)),
+    (Augmentation, Flip(0.3)),
+    (Augmentation, ResizedCrop((0.2, 1.0), (0.5, 2.0), "bilinear")),
+    (Augmentation, ColourJitter(0.3, 0.2, 0.1, 0.05, 0.5)),
+    (Augmentation, Grey(0.3)),
+    (Augmentation, Blur(5, (0.2, 1.0), 0.3)),
+    (Augmentation, Affine((-5.0, 5.0), (0.0, 0.1), (0.5, 1.0), (-1.0, 1.0), 0.5)),
+    (Augmentation, Compose([ResizedCrop(), Compose([Flip(), Grey()])])),
 ]
 
 
@@ -118,9 +135,11 @@ def test_every_part_is_described_and_made_again(base: type, part: Any) -> None:
         assert node == describe(replace(part))
 
 
-@pytest.mark.parametrize("package", [chains, faults, kernels, nets, objectives, schedules])
+@pytest.mark.parametrize("package", [chains, data, faults, kernels, nets, objectives, schedules])
 def test_no_exported_part_is_left_out(package: Any) -> None:
-    bases = (Kernel, Start, Adaptation, Schedule, StepSchedule, Term, torch.nn.Module)
+    bases = (
+        Kernel, Start, Adaptation, Schedule, StepSchedule, Term, Augmentation, torch.nn.Module,
+    )  # fmt: skip
     exported = {
         cls
         for cls in vars(package).values()

@@ -43,16 +43,23 @@ from coldness.chains import (
     WeightedBank,
 )
 from coldness.data import (
+    Affine,
     Augmentation,
+    Blur,
+    ColourJitter,
+    Compose,
     CropFlip,
     Digits,
     EmbeddedRings,
+    Flip,
+    Grey,
     ImageData,
     Images,
     KnownDensity,
     Labelled,
     Mixture2D,
     Pictures,
+    ResizedCrop,
     Rings2D,
     Rings10D,
     SeparatedModes,
@@ -187,7 +194,14 @@ LABELLED: dict[type[Labelled], Callable[[], Labelled]] = {
 }
 
 AUGMENTATIONS: dict[type[Augmentation], Callable[[], Augmentation]] = {
+    Affine: lambda: Affine((-90.0, 80.0), (-0.3, 0.2), (0.5, 1.5), (-20.0, 10.0), 0.7),
+    Blur: lambda: Blur(5, (0.5, 3.0), 0.7),
+    ColourJitter: lambda: ColourJitter(0.3, 0.5, 0.6, 0.2, 0.7),
+    Compose: lambda: Compose([Flip(0.3), ResizedCrop((0.3, 0.9)), Grey(0.6)]),
     CropFlip: lambda: CropFlip(2, flip=True),
+    Flip: lambda: Flip(0.3),
+    Grey: lambda: Grey(0.6),
+    ResizedCrop: lambda: ResizedCrop((0.1, 0.9), (0.5, 1.5), "bilinear"),
 }
 
 STEP_SCHEDULES: dict[type[StepSchedule], Callable[[], StepSchedule]] = {
@@ -650,13 +664,30 @@ def test_own_units_are_invertible_and_log_scale_is_their_jacobian(part: type) ->
     assert float(slopes.log().sum()) == pytest.approx(data.log_scale)
 
 
-@every(coldness.data, Augmentation)
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+every_augmentation = every(coldness.data, Augmentation)
+
+
+def images(dtype: torch.dtype, shape: tuple[int, ...] = (8, 3, 5, 6)) -> Tensor:
+    """In [-1, 1], or bytes."""
+    if dtype == torch.uint8:
+        return torch.randint(256, shape, generator=generator(20), dtype=dtype)
+    return 2 * torch.rand(shape, generator=generator(20)).to(dtype) - 1
+
+
+@every_augmentation
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64])
 def test_augmentations_are_values_and_pure_functions(part: type, dtype: torch.dtype) -> None:
     augmentation, state = example(part, AUGMENTATIONS), torch.get_rng_state()
     assert augmentation == example(part, AUGMENTATIONS)
+    assert hash(augmentation) == hash(example(part, AUGMENTATIONS))
     assert pickle.loads(pickle.dumps(augmentation)) == augmentation
-    x = pictures(8).images.to(dtype)
+    x = images(dtype)
+    if dtype == torch.uint8 and not augmentation.moves_pixels:
+        with pytest.raises(
+            ValueError, match=r"needs images as floats in \[-1, 1\], got torch.uint8"
+        ):
+            augmentation(x, generator(19))
+        return
     kept = x.clone()
     y = augmentation(x, generator(19))
     assert (y.shape, y.dtype) == (x.shape, dtype)
@@ -664,6 +695,36 @@ def test_augmentations_are_values_and_pure_functions(part: type, dtype: torch.dt
     assert not torch.equal(y, augmentation(x, generator(20)))
     assert torch.equal(x, kept)
     assert torch.equal(torch.get_rng_state(), state)
+    assert augmentation(x[:0], generator(19)).shape == (0, 3, 5, 6)
+
+
+@every_augmentation
+def test_augmentations_treat_every_image_for_itself(part: type) -> None:
+    """With the same numbers, an image becomes the same whatever the others are; all stay in range.
+
+    Nothing depends on the layout in memory or on autocast.
+    """
+    augmentation, x = example(part, AUGMENTATIONS), images(torch.float32, (40, 3, 5, 6))
+    y = augmentation(x, generator(21))
+    assert float(y.abs().max()) <= 1 + 1e-6
+    assert len({tuple(row) for row in (y - x).flatten(1).tolist()}) > 10
+    for k in (0, 17, 39):
+        others = torch.zeros_like(x)
+        others[k] = x[k]
+        torch.testing.assert_close(augmentation(others, generator(21))[k], y[k])
+    last = x.contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(augmentation(last, generator(21)), y)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(augmentation(x, generator(21)), y)
+
+
+@every_augmentation
+def test_augmentations_take_images_alone_and_say_so(part: type) -> None:
+    augmentation = example(part, AUGMENTATIONS)
+    with pytest.raises(ValueError, match=r"needs images \(B, C, H, W\), got shape \(4, 2\)"):
+        augmentation(normal(4, 2), generator())
+    grey = images(torch.float32, (40, 1, 5, 6))
+    assert augmentation(grey, generator()).shape == grey.shape
 
 
 # Schedules

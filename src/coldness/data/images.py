@@ -73,8 +73,8 @@ class ImageData(Labelled, Attributed):
         validation: fraction of every class of the training part kept for choosing when to stop,
             which is never used for training or testing.
         limit: largest number of training images, with the same fractions of classes; None for all.
-        augmentation: augmentation of training batches, not of test or validation images; None for
-            none.
+        augmentation: augmentation of training batches, not of test or validation images; pixels are
+            rounded to whole values after it; None for none.
         dequantise: whether to add uniform noise of one level; it is fixed for test and validation
             images.
         levels: L, the number of pixel values.
@@ -126,7 +126,7 @@ class ImageData(Labelled, Attributed):
         self.levels, self._units = levels, Pixels((levels if dequantise else levels - 1) / 2)
         self.box = MARGIN
         if augmentation is not None:  # fails now, not in training, if it does not fit the images
-            augmentation(train.images[:1], torch.Generator())
+            self._augmented(train.images[:1], augmentation, torch.Generator())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ImageData:
         """Returns the object itself, because it never changes."""
@@ -165,8 +165,18 @@ class ImageData(Labelled, Attributed):
         index = torch.randint(len(self._train), (count,), generator=generator)
         images = self._train.images[index]
         if self.augmentation is not None:
-            images = self.augmentation(images, generator)
+            images = self._augmented(images, self.augmentation, generator)
         return self.shown(images, generator), self.train_labels[index]
+
+    def _augmented(
+        self, images: Tensor, augmentation: Augmentation, generator: torch.Generator
+    ) -> Tensor:
+        """Changes bytes 0 ... L-1; where pixels are not only moved, as floats that are rounded."""
+        if augmentation.moves_pixels:
+            return augmentation(images, generator)
+        half = (self.levels - 1) / 2
+        x = augmentation(images.float() / half - 1, generator)
+        return ((x + 1) * half).round().clamp(0, self.levels - 1)
 
     def reference(self, count: int, generator: torch.Generator) -> Tensor:
         return self._drawn_from(self._test, count, generator)
