@@ -50,7 +50,7 @@ from coldness.kernels import (
     Langevin,
     StepSchedule,
 )
-from coldness.nets import MLP, ConvNet, NonLocalNet, WideResNet
+from coldness.nets import MLP, ConvNet, NonLocalNet, ResidualNet, WideResNet
 from coldness.objectives import Contrast, CrossEntropy, EnergyL2, Term
 from coldness.schedules import Cosine, Geometric, Linear, Schedule, Stairs, WarmUp
 from coldness.training.settings import Evaluation
@@ -88,6 +88,7 @@ PARTS: list[tuple[type, Any]] = [
     (torch.nn.Module, ConvNet(4, "silu", attention=16)),
     (torch.nn.Module, NonLocalNet(4, slope=0.1)),
     (torch.nn.Module, WideResNet(16, 2)),
+    (torch.nn.Module, ResidualNet((8, 16), 2, 32, 3, False, "silu", 0.1, 0.2, 0.3, None)),
     (Energy, ScalarEnergy(MLP(2, (8,)), 20.0, 2.0)),
     (Energy, ClassifierEnergy(WideResNet(10, 1), 20_000.0, 10)),
     (Energy, ClassifierEnergy(MLP())),

@@ -82,7 +82,7 @@ from coldness.kernels import (
     StepSchedule,
     run,
 )
-from coldness.nets import MLP, ConvNet, NonLocalNet, WideResNet
+from coldness.nets import MLP, ConvNet, NonLocalNet, ResidualNet, WideResNet
 from coldness.objectives import Batch, CrossEntropy, EnergyL2, Term
 from coldness.schedules import Cosine, Geometric, Linear, Schedule, Stairs, WarmUp
 from kernel_contract import (
@@ -155,6 +155,7 @@ NETS: dict[type[nn.Module], Callable[[], Any]] = {
     ConvNet: lambda: ConvNet(4, "silu", attention=4),
     NonLocalNet: lambda: NonLocalNet(4, "silu"),
     WideResNet: lambda: WideResNet(10, 1, "silu"),
+    ResidualNet: lambda: ResidualNet((4, 6), 2, 8, 2, True, "silu", 0.1, 0.1, 0.7, 0.5),
 }
 
 DENSITIES: dict[type[KnownDensity], Callable[[], KnownDensity]] = {

@@ -3,6 +3,7 @@
 from coldness.nets.convnet import ConvNet
 from coldness.nets.mlp import MLP
 from coldness.nets.non_local import NonLocalNet
+from coldness.nets.residual import ResidualNet
 from coldness.nets.wide_resnet import WideResNet
 
-__all__ = ["MLP", "ConvNet", "NonLocalNet", "WideResNet"]
+__all__ = ["MLP", "ConvNet", "NonLocalNet", "ResidualNet", "WideResNet"]

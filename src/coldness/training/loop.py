@@ -216,6 +216,7 @@ class Training:
         starved = now.least_grad_scale > 0 and _grad_scale(metrics) < now.least_grad_scale
         if not starved:
             self.optimiser.step()
+            self.energy.updated()
             if self.ema is not None:
                 self.ema.update()
         for term in s.terms:
