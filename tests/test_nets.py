@@ -23,10 +23,10 @@ NETS = {
     "non-local": lambda: NonLocalNet(8),
     "wide": lambda: WideResNet(10, 2),
     "residual": lambda: ResidualNet((8, 8, 16), hidden=32, linear_std=None),
-    "scales": lambda: ResidualNet((8, 16), 2, hidden=32, scales=3, linear_std=None),
     "smooth plain": lambda: ConvNet(8, "silu"),
     "smooth attention": lambda: ConvNet(8, "silu", attention=8),
     "smooth wide": lambda: WideResNet(10, 1, "silu"),
+    "smooth scales": lambda: ResidualNet((8, 16), 2, 32, 3, True, "silu", linear_std=None),
     "smooth residual": lambda: ResidualNet((8, 8), 1, 32, 1, True, "silu", linear_std=None),
 }
 every_net = pytest.mark.parametrize("name", NETS)
@@ -228,7 +228,7 @@ def test_residual_net_by_hand() -> None:
 
 
 def test_scales_are_separate_networks_on_averaged_images() -> None:
-    net, x = built("scales").double(), images().double()
+    net, x = built("smooth scales").double(), images().double()
     halves = [x, *(x.unflatten(2, (-1, k)).unflatten(4, (-1, k)).mean((3, 5)) for k in (2, 4))]
     parts = [trunk(2 * y).mean((2, 3)) for trunk, y in zip(net.body.trunks, halves, strict=True)]
     torch.testing.assert_close(net.body(x), torch.cat(parts, 1))

@@ -36,7 +36,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from coldness.nets.base import Activation, Convolutional, MeanOverPositions, activation
+from coldness.nets.base import Activation, Convolutional, PreciseMean, activation
 from coldness.nets.spectral import SpectralConv2d
 
 
@@ -174,8 +174,6 @@ class Block(nn.Module):
 class Scales(nn.Module):
     """Networks on x, x averaged over 2x2 pixels, and so on; their mean features, concatenated.
 
-    Means are taken in float32 or better, also under autocast.
-
     Args:
         trunks: one network for each scale, from (B, C, h, w) to (B, F, h', w').
         mean: subtracted from the input.
@@ -186,7 +184,7 @@ class Scales(nn.Module):
     def __init__(self, trunks: Sequence[nn.Module], mean: float, std: float) -> None:
         super().__init__()
         self.trunks = nn.ModuleList(trunks)
-        self.pool, self.halve = MeanOverPositions(), nn.AvgPool2d(2)
+        self.pool, self.halve = PreciseMean(), nn.AvgPool2d(2)
         self.mean, self.std = mean, std
 
     def forward(self, x: Tensor) -> Tensor:
@@ -194,7 +192,5 @@ class Scales(nn.Module):
         features = []
         for k, trunk in enumerate(self.trunks):
             x = self.halve(x) if k else x
-            y = trunk(x)
-            exact = y.to(torch.promote_types(y.dtype, torch.float32))
-            features.append(self.pool(exact).flatten(1))
+            features.append(self.pool(trunk(x)))
         return torch.cat(features, 1)
