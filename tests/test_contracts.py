@@ -42,6 +42,7 @@ from coldness.chains import (
     UniformNoise,
     WeightedBank,
 )
+from coldness.configuration import construct, describe
 from coldness.data import (
     Affine,
     Augmentation,
@@ -89,7 +90,17 @@ from coldness.kernels import (
     StepSchedule,
     run,
 )
-from coldness.nets import MLP, ConvNet, NonLocalNet, WideResNet
+from coldness.nets import (
+    MLP,
+    ConvNet,
+    Encoder,
+    NonLocalNet,
+    ResidualNet,
+    ResNet18Encoder,
+    SmallEncoder,
+    ViTEncoder,
+    WideResNet,
+)
 from coldness.objectives import Batch, CrossEntropy, EnergyL2, Term
 from coldness.schedules import Cosine, Geometric, Linear, Schedule, Stairs, WarmUp
 from kernel_contract import (
@@ -162,6 +173,13 @@ NETS: dict[type[nn.Module], Callable[[], Any]] = {
     ConvNet: lambda: ConvNet(4, "silu", attention=4),
     NonLocalNet: lambda: NonLocalNet(4, "silu"),
     WideResNet: lambda: WideResNet(10, 1, "silu"),
+    ResidualNet: lambda: ResidualNet((4, 6), 2, 8, 2, True, "silu", 0.1, 0.1, 0.7, 0.5),
+}
+
+ENCODERS: dict[type[Encoder], Callable[[], Encoder]] = {
+    ResNet18Encoder: lambda: ResNet18Encoder(5, 4, 8, 0.1, 0.7),
+    SmallEncoder: lambda: SmallEncoder(5, 4, 8, 0.1, 0.7),
+    ViTEncoder: lambda: ViTEncoder(5, 2, 8, 2, 2, 8, 0.1, 0.7),
 }
 
 DENSITIES: dict[type[KnownDensity], Callable[[], KnownDensity]] = {
@@ -234,8 +252,10 @@ def parts(package: ModuleType, base: type) -> list[type]:
     ]
 
 
-def every(package: ModuleType, base: type) -> pytest.MarkDecorator:
-    found = parts(package, base)
+def every(
+    package: ModuleType, base: type, but: type | tuple[type, ...] = ()
+) -> pytest.MarkDecorator:
+    found = [part for part in parts(package, base) if not issubclass(part, but)]
     assert found, f"{package.__name__} exports no {base.__name__}"
     return pytest.mark.parametrize("part", found, ids=lambda part: part.__name__)
 
@@ -531,7 +551,7 @@ def test_a_known_log_z_is_the_integral(part: type) -> None:
 
 # Networks
 
-every_net = every(coldness.nets, nn.Module)
+every_net = every(coldness.nets, nn.Module, but=Encoder)
 
 
 def built(part: type, outputs: int = 3) -> Any:
@@ -586,6 +606,46 @@ def test_networks_are_saved_and_loaded(part: type) -> None:
     other.load_state_dict(net.state_dict())
     assert torch.equal(net(x), other(x))
     assert torch.equal(net(x), copy.deepcopy(net)(x))
+
+
+# Encoders
+
+every_encoder = every(coldness.nets, Encoder)
+
+
+@every_encoder
+def test_encoders_are_made_for_the_data_and_repeatable(part: type) -> None:
+    x = normal(5, 2, 8, 8).float()
+    with pytest.raises(ValueError, match="has no layers yet"):
+        example(part, ENCODERS)(x)
+    encoder, same = example(part, ENCODERS), example(part, ENCODERS)
+    for of in (encoder, same):
+        torch.manual_seed(0)
+        of.build((2, 8, 8))
+        of.eval()
+    before = encoder(x)
+    assert before.shape == (5, encoder.latent) == (5, 5)
+    assert encoder.features(x).dim() == 2
+    assert before.dtype == encoder.features(x).dtype == torch.float32
+    assert torch.equal(before, same(x))
+    encoder.build((2, 8, 8), 5)
+    assert torch.equal(encoder(x), before)
+    assert encoder(x[:0]).shape == (0, 5)
+    with pytest.raises(ValueError, match="but the data has"):
+        encoder.build((1, 8, 8))
+    with pytest.raises(ValueError, match="has latent 5, but 1 outputs are needed"):
+        encoder.build((2, 8, 8), 1)
+
+
+@every_encoder
+def test_encoders_are_made_again_from_their_description(part: type) -> None:
+    encoder, x = example(part, ENCODERS), normal(5, 2, 8, 8).float()
+    encoder.build((2, 8, 8))
+    encoder(x)
+    again = construct(nn.Module, describe(encoder))
+    again.load_state_dict(encoder.state_dict())
+    assert torch.equal(encoder.eval()(x), again.eval()(x))
+    assert torch.equal(encoder(x), copy.deepcopy(encoder)(x))
 
 
 # Data whose law is known

@@ -76,6 +76,17 @@ class Energy(nn.Module, ABC):
             if not isinstance(net, Energy) and callable(make := getattr(net, "build", None)):
                 make(domain.shape, max(1, self.classes))
 
+    def updated(self) -> None:
+        """Calls `updated()` of every layer that has it, such as one with spectral norm.
+
+        Training calls it after each step of the optimiser. Layers may keep buffers that follow the
+        weights, but change them here only, so that chains run on one energy.
+        """
+        for part in self.modules():
+            follow = getattr(type(part), "updated", None)
+            if follow is not None and not isinstance(part, Energy):
+                follow(part)
+
     @property
     def is_composite(self) -> bool:
         """Whether this energy is composed of other energies."""

@@ -218,6 +218,7 @@ class Training:
             if self.ema is not None and self.ema.how.first:
                 self.ema.update(t)
             self.optimiser.step()
+            self.energy.updated()
             if self.ema is not None and not self.ema.how.first:
                 self.ema.update(t)
         for term in s.terms:
