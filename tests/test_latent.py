@@ -49,6 +49,7 @@ def on_sphere(d: int, nodes: int = 8) -> tuple[Tensor, Tensor]:
     return torch.cat(points), torch.cat(weights)
 
 
+@torch.no_grad()
 @pytest.mark.parametrize("d", [2, 3, 8])
 @pytest.mark.parametrize("energy_class", [SphericalEnergy, MultiHeadEnergy])
 def test_the_marginal_is_the_integral_over_the_sphere(d: int, energy_class: type) -> None:
@@ -132,11 +133,11 @@ def test_nt_xent_is_the_loop_of_its_definition() -> None:
 class Flat(Encoder):
     """A linear encoder of flattened images, for exact gradients."""
 
-    def build(self, shape: tuple[int, ...]) -> None:
-        self.map = nn.Linear(math.prod(shape), self.latent).double()
+    def layers(self, shape: tuple[int, int, int]) -> tuple[nn.Module, int]:
+        return nn.Flatten(), math.prod(shape)
 
-    def features(self, x: Tensor) -> Tensor:
-        return x.flatten(1)
+    def build(self, shape: tuple[int, ...], outputs: int | None = None) -> None:
+        self.map = nn.Linear(math.prod(shape), self.latent).double()
 
     def forward(self, x: Tensor) -> Tensor:
         return self.map(x.flatten(1))
