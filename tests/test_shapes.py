@@ -11,6 +11,7 @@ import pytest
 import torch
 from scipy import stats
 
+import coldness
 from coldness.cli.main import main
 from coldness.data import Shapes
 from coldness.data.attributes import Attributes
@@ -224,4 +225,7 @@ def test_a_run_on_shapes_shows_its_images(tmp_path: Path) -> None:
     assert main(["train", "digits", *few.split(), "--out", str(run)]) == 0
     with np.load(run / "evaluation.npz") as arrays:
         assert arrays["x_data"].shape[1:] == (3, 16, 16)
-    assert "data:image/png" in (run / "report.html").read_text()
+    page = (run / "report.html").read_text()
+    assert "Data of run" in page
+    assert "Long-run samples of run" in page
+    assert coldness.load(run).domain.attributes == NAMES
