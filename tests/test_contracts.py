@@ -45,6 +45,7 @@ from coldness.chains import (
 from coldness.configuration import construct, describe
 from coldness.data import (
     Affine,
+    Attributed,
     Augmentation,
     Blur,
     ColourJitter,
@@ -64,6 +65,7 @@ from coldness.data import (
     Rings2D,
     Rings10D,
     SeparatedModes,
+    Shapes,
 )
 from coldness.energies import (
     ClassifierEnergy,
@@ -209,6 +211,7 @@ LABELLED: dict[type[Labelled], Callable[[], Labelled]] = {
     Digits: lambda: Digits(0.3, 1, 0.1, CropFlip(1, flip=False), dequantise=True),
     ImageData: lambda: ImageData(pictures(), augmentation=CropFlip(2)),
     Images: saved_pictures,
+    Shapes: lambda: Shapes(300, 10, 0.05, 3, 0.3, 1, 0.2, CropFlip(1, flip=False), dequantise=True),
 }
 
 AUGMENTATIONS: dict[type[Augmentation], Callable[[], Augmentation]] = {
@@ -722,6 +725,21 @@ def test_own_units_are_invertible_and_log_scale_is_their_jacobian(part: type) ->
     one = x[:1].requires_grad_(True)
     (slopes,) = torch.autograd.grad(data.original(one).sum(), one)
     assert float(slopes.log().sum()) == pytest.approx(data.log_scale)
+
+
+@every(coldness.data, Attributed)
+def test_parts_have_their_attributes(part: type) -> None:
+    data = example(part, LABELLED)
+    attributed, names = data.attributed, data.domain.attributes
+    assert (attributed is None) is (not names)
+    assert attributed is None or attributed is data
+    parts = {"train": data.train, "test": data.test, "validation": data.validation}
+    for name, x in parts.items():
+        values = getattr(data, f"{name}_attributes")
+        assert (values.dtype, values.shape) == (torch.bool, (len(x), len(names)))
+        for of in data.attribute_groups.values():
+            columns = [names.index(one) for one in of]
+            assert bool((values[:, columns].sum(1) == 1).all())
 
 
 every_augmentation = every(coldness.data, Augmentation)

@@ -23,7 +23,7 @@ from coldness.configuration import UnknownField
 from coldness.signatures import nearest
 from coldness.training.recipe import Recipe, RecipeError, find
 
-PATHS = ("path", "test_path")
+PATHS = ("path", "test_path", "attributes_path")
 """Last names of fields whose values are paths."""
 
 

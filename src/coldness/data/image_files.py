@@ -41,7 +41,7 @@ class Images(ImageData):
             None (null in YAML) to keep their size.
         augmentation: augmentation of training batches; None (null in YAML) for none.
         dequantise: whether to add uniform noise of one of 256 levels.
-        attributes: file with the attributes of the images of a folder: CelebA's list_attr text
+        attributes_path: file with the attributes of the images of a folder: CelebA's list_attr text
             file, or a .csv file with a header and the names of images in the first column; None
             (null in YAML) for none. Those of an .npz file are in it, as `attributes` (N, A).
     """
@@ -57,9 +57,9 @@ class Images(ImageData):
         size: int | None = None,
         augmentation: Augmentation | None = None,
         dequantise: bool = False,
-        attributes: str | None = None,
+        attributes_path: str | None = None,
     ) -> None:
-        listed = None if attributes is None else _attribute_file(attributes, path, test_path)
+        listed = None if attributes_path is None else _found(attributes_path, path, test_path)
         train, test = _read(path, size, attributes=listed)
         if train is None:
             raise BadImages(f"{path} has a test part in {os.environ[FOLDER]} but no training part")
@@ -151,12 +151,12 @@ def _with_classes(pictures: Pictures, classes: tuple[str, ...]) -> Pictures:
     return replace(pictures, labels=numbers[pictures.labels], classes=classes)
 
 
-def _attribute_file(file: str, *paths: str | None) -> Path:
+def _found(file: str, *paths: str | None) -> Path:
     """Checks that there is a file, and a folder of images that it belongs to."""
     if not any(path is not None and Path(path).is_dir() for path in paths):
         raise BadImages(
-            "the option attributes is for folders of images: those of an .npz file must be in it, "
-            "as an array called attributes"
+            "attributes_path is for folders of images: the attributes of an .npz file must be in "
+            "it, as an array called attributes"
         )
     if not Path(file).is_file():
         raise BadImages(f"there is no file {file}{_where(Path(file))}")
