@@ -66,7 +66,7 @@ from coldness.schedules import Cosine, Geometric, Linear, Schedule, Stairs, Warm
 from coldness.training.settings import Evaluation
 
 PARTS: list[tuple[type, Any]] = [
-    (Kernel, Langevin(0.1, clamp=(-1.0, 1.0), clip_gradient=2.0)),
+    (Kernel, Langevin(0.1, clamp=(-1.0, 1.0), clip_gradient=2.0, clip_drift=0.5)),
     (Kernel, MALA(0.25)),
     (Kernel, HMC(0.1, leapfrog_steps=3)),
     (DualAveraging, DualAveraging(0.6, per_chain=True)),

@@ -115,7 +115,7 @@ GAUSSIAN = Gaussian([0.3, -0.2], [[0.5, 0.2], [0.2, 0.4]], coldness=2.0)
 # unless SHAPES says otherwise.
 
 KERNELS: dict[type[Kernel], Callable[[], Kernel]] = {
-    Langevin: lambda: Langevin(0.05, clamp=(-50.0, 50.0), clip_gradient=100.0),
+    Langevin: lambda: Langevin(0.05, (-50.0, 50.0), clip_gradient=100.0, clip_drift=50.0),
     MALA: lambda: MALA(0.8),
     HMC: lambda: HMC(0.9, leapfrog_steps=3),
 }
