@@ -87,6 +87,7 @@ PARTS: list[tuple[type, Any]] = [
     (StepNoise, StepNoise(2.0, 1)),
     (Source, Source(Bank(), Langevin(0.1), adaptation=StepAdaptation())),
     (Source, Source(Bank(5, DataStart()), MALA(0.1), 3, 4, 25.0, adaptation=InverseNormSteps())),
+    (Source, Source(Bank(9), Langevin(0.1), transition=Compose([Flip()]), transition_every=5)),
     (Source, Source(DataStart(), HMC(0.1), step_schedule=GeometricSteps(2.0), beta=Linear(0, 1))),
     (Schedule, Geometric(0.5, 0.9, 0.1)),
     (Schedule, Linear(0.0, 1.0, 0.5)),

@@ -719,6 +719,21 @@ def test_augmentations_treat_every_image_for_itself(part: type) -> None:
 
 
 @every_augmentation
+def test_augmentations_read_nothing_back_from_the_device(
+    part: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that would wait for a device: no number, and no shape, depends on values."""
+    augmentation, x = example(part, AUGMENTATIONS), images(torch.float32)
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a value was read")
+
+    for name in ("item", "tolist", "nonzero", "__bool__", "__float__", "__int__", "__index__"):
+        monkeypatch.setattr(Tensor, name, refused)
+    augmentation(x, generator(19))
+
+
+@every_augmentation
 def test_augmentations_take_images_alone_and_say_so(part: type) -> None:
     augmentation = example(part, AUGMENTATIONS)
     with pytest.raises(ValueError, match=r"needs images \(B, C, H, W\), got shape \(4, 2\)"):
