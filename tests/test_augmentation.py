@@ -42,7 +42,7 @@ IDENTITIES: list[Augmentation] = [
     ResizedCrop((1.0, 1.0), (1.0, 1.0)),
     ResizedCrop((1.0, 1.0), (1.0, 1.0), "bilinear"),
     ColourJitter(0.0, 0.0, 0.0, 0.0, 1.0),
-    ColourJitter(0.0, 0.0, 1e-12, 0.0, 1.0),  # there and back through HSV
+    ColourJitter(0.0, 0.0, 1e-15, 0.0, 1.0),  # there and back through HSV
     ColourJitter(p=0.0),
     Grey(0.0),
     Blur(1, p=1.0),

@@ -75,7 +75,7 @@ from coldness.schedules import Cosine, Geometric, Linear, Schedule, Stairs, Warm
 from coldness.training.settings import Evaluation
 
 PARTS: list[tuple[type, Any]] = [
-    (Kernel, Langevin(0.1, clamp=(-1.0, 1.0), clip_gradient=2.0)),
+    (Kernel, Langevin(0.1, clamp=(-1.0, 1.0), clip_gradient=2.0, clip_drift=0.5)),
     (Kernel, MALA(0.25)),
     (Kernel, HMC(0.1, leapfrog_steps=3)),
     (DualAveraging, DualAveraging(0.6, per_chain=True)),
@@ -96,6 +96,7 @@ PARTS: list[tuple[type, Any]] = [
     (StepNoise, StepNoise(2.0, 1)),
     (Source, Source(Bank(), Langevin(0.1), adaptation=StepAdaptation())),
     (Source, Source(Bank(5, DataStart()), MALA(0.1), 3, 4, 25.0, adaptation=InverseNormSteps())),
+    (Source, Source(Bank(9), Langevin(0.1), transition=Compose([Flip()]), transition_every=5)),
     (Source, Source(DataStart(), HMC(0.1), step_schedule=GeometricSteps(2.0), beta=Linear(0, 1))),
     (Schedule, Geometric(0.5, 0.9, 0.1)),
     (Schedule, Linear(0.0, 1.0, 0.5)),

@@ -128,7 +128,7 @@ GAUSSIAN = Gaussian([0.3, -0.2], [[0.5, 0.2], [0.2, 0.4]], coldness=2.0)
 # unless SHAPES says otherwise.
 
 KERNELS: dict[type[Kernel], Callable[[], Kernel]] = {
-    Langevin: lambda: Langevin(0.05, clamp=(-50.0, 50.0), clip_gradient=100.0),
+    Langevin: lambda: Langevin(0.05, (-50.0, 50.0), clip_gradient=100.0, clip_drift=50.0),
     MALA: lambda: MALA(0.8),
     HMC: lambda: HMC(0.9, leapfrog_steps=3),
 }
@@ -794,6 +794,21 @@ def test_augmentations_treat_every_image_for_itself(part: type) -> None:
     torch.testing.assert_close(augmentation(last, generator(21)), y)
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(augmentation(x, generator(21)), y)
+
+
+@every_augmentation
+def test_augmentations_read_nothing_back_from_the_device(
+    part: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that would wait for a device: no number, and no shape, depends on values."""
+    augmentation, x = example(part, AUGMENTATIONS), images(torch.float32)
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a value was read")
+
+    for name in ("item", "tolist", "nonzero", "__bool__", "__float__", "__int__", "__index__"):
+        monkeypatch.setattr(Tensor, name, refused)
+    augmentation(x, generator(19))
 
 
 @every_augmentation

@@ -137,7 +137,13 @@ def test_the_norm_takes_one_evaluation_and_leaves_the_network_as_it_was(of: Any)
 
 
 @pytest.mark.parametrize(
-    "kernel", [Langevin(0.1, clamp=(-1.0, 1.0)), Langevin(0.1, clip_gradient=1.0), MALA(0.1)]
+    "kernel",
+    [
+        Langevin(0.1, clamp=(-1.0, 1.0)),
+        Langevin(0.1, clip_gradient=1.0),
+        Langevin(0.1, clip_drift=1.0),
+        MALA(0.1),
+    ],
 )
 def test_no_acceptance_is_needed(kernel: Kernel) -> None:
     """Unlike for a step that follows one."""

@@ -111,7 +111,12 @@ def test_moves_that_cannot_be_refused_fail(name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "kernel", [Langevin(0.05, clamp=(-50.0, 50.0)), Langevin(0.05, clip_gradient=100.0)]
+    "kernel",
+    [
+        Langevin(0.05, clamp=(-50.0, 50.0)),
+        Langevin(0.05, clip_gradient=100.0),
+        Langevin(0.05, clip_drift=5.0),
+    ],
 )
 def test_what_is_clamped_or_clipped_does_not_move_in_y_as_in_x(kernel: Kernel) -> None:
     assert not kernel.affine

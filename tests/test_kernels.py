@@ -103,6 +103,42 @@ def test_clipping_bounds_the_norm_and_keeps_the_direction() -> None:
     assert (norm < 2).any()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_clipped_drift_is_bounded_in_every_coordinate_and_noise_is_not(kind: str) -> None:
+    at = coordinates(kind)
+    x, xi = 5 * normal(40, 2), normal(40, 2, seed=1)
+    h, limit = number(0.5), 0.8
+    field = field_of(quadratic(1.0))
+    still = torch.zeros_like(x)
+    (free,), _ = Langevin(0.5).step(field, (x,), (still,), h, at)
+    (clipped,), info = Langevin(0.5, clip_drift=limit).step(field, (x,), (still,), h, at)
+    torch.testing.assert_close(clipped - x, (free - x).clamp(-limit, limit))
+    assert bool(((free - x).abs() > limit).any())
+    assert bool(((free - x).abs() < limit).any())
+    torch.testing.assert_close(info.gradient, field(x)[1])  # diagnostics are of dU itself
+    (noisy,), _ = Langevin(0.5, clip_drift=limit).step(field, (x,), (xi,), h, at)
+    torch.testing.assert_close(noisy - clipped, at.push(xi))  # sqrt(2h) = 1
+    # It bounds nothing that is smaller, and goes with the other limits in their order.
+    (same,), _ = Langevin(0.5, clip_drift=1e3).step(field, (x,), (xi,), h, at)
+    (plain,), _ = Langevin(0.5).step(field, (x,), (xi,), h, at)
+    torch.testing.assert_close(same, plain)
+    (boxed,), _ = Langevin(0.5, (-1.0, 1.0), clip_drift=limit).step(field, (x,), (xi,), h, at)
+    torch.testing.assert_close(boxed, noisy.clamp(-1, 1))
+
+
+def test_the_reference_clip_of_clel_has_no_effect_in_its_box() -> None:
+    """Drift 400, gradients of E clipped to +-50, in [-1, 1]: drifts up to 2e4 in a box of 2."""
+    h, coldness = number(2e-6), 2e8
+    field = field_of(quadratic(1 / coldness))
+    x, xi = normal(2, 50, 3)
+    x = torch.cat([x.clamp(-1, 1), 1e-3 * x, 1e-6 * x])
+    kernels = (Langevin(2e-6, (-1.0, 1.0), clip_drift=clip) for clip in (None, 2e4, 2.1))
+    ends = [k.step(field, (x,), (xi.repeat(3, 1),), h, PLAIN)[0][0] for k in kernels]
+    assert float((h * field(x)[1]).abs().max()) > 100
+    for clipped in ends[1:]:
+        torch.testing.assert_close(clipped, ends[0])
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -110,6 +146,7 @@ def test_clipping_bounds_the_norm_and_keeps_the_direction() -> None:
         lambda: Langevin(float("nan")),
         lambda: Langevin(0.1, clamp=(1.0, 1.0)),
         lambda: Langevin(0.1, clip_gradient=0.0),
+        lambda: Langevin(0.1, clip_drift=-1.0),
         lambda: MALA(-1.0),
         lambda: HMC(0.0),
         lambda: HMC(0.1, leapfrog_steps=0),

@@ -38,6 +38,13 @@ RUNS = {
         "--sources.0.adaptation.target=0.6",
         "--contrast.beta=0.2",
     ),
+    "bank with transitions": (
+        "digits",
+        "--energy.net={class_path: MLP, init_args: {widths: [8]}}",
+        "--sources.0.start.capacity=64",
+        "--sources.0.transition=ResizedCrop",
+        "--sources.0.transition_every=2",
+    ),
     "preconditioned with average": ("rings10d",),
     "in full coordinates": ("rings10d", "--preconditioner=full"),
     "all schedules": (

@@ -9,16 +9,26 @@ over the union of all sources, whatever their kernels: one good negative among t
 A source may have its own beta. Sources with the same beta share one set of importance weights, and
 the losses of different betas are added, which trains several objectives at once.
 
+Chains of images may be changed at random before their steps, by a transition such as a crop or a
+change of colour (Du et al., 2021; CLEL). Transitions carry chains between modes that steps do not
+connect. They do not leave exp(-U) invariant, and nothing corrects for them: the chains draw samples
+of steps and transitions together, which are those of the model only as far as the steps after a
+transition forget it. So there are transitions in training and in samples, which repeat what
+training did, and none where chains are to show the density itself (`carry_on` with `settled`).
+
 References:
     Revisiting Contrastive Divergence for Density Estimation and Sample Generation
     (Abdulsalam, Makin), Eq. 6.
     Energy-Based Model Training Objective Robust to Inaccurate SGLD Samples, section 5 (proposes
     combining different samplers, several betas, and adapted samplers).
+    Improved Contrastive Divergence Training of Energy-Based Models (Du, Li, Tenenbaum, Mordatch,
+    2021), section 3.3 (transitions).
+    Guiding Energy-based Models via Contrastive Latent Variables (Lee et al., 2023): one transition
+    before the 60 steps of a visit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -28,7 +38,9 @@ from torch import Tensor
 
 from coldness.chains.adaptation import StepAdaptation
 from coldness.chains.base import Adaptation, Start
+from coldness.chains.join import in_sequence, side_by_side, stretch_of
 from coldness.chains.noise import LikeData
+from coldness.data.augmentation import Augmentation
 from coldness.energies.base import Energy
 from coldness.energies.coordinates import Coordinates
 from coldness.kernels import Chains, ConstantSteps, Kernel, StepSchedule, run
@@ -53,6 +65,10 @@ class Source:
         adaptation: changes the step during training: `StepAdaptation` (its arguments alone are
             enough) to a target acceptance rate, `InverseNormSteps` by a norm on the data; None
             (null in YAML) for a fixed step.
+        transition: random change of chains before their steps, such as ResizedCrop, for images; it
+            does not leave the model's density invariant; None (null in YAML) for none.
+        transition_every: number of steps after which the next transition follows, >= 1; None (null
+            in YAML) for `steps`: once per iteration, and in longer chains after as many steps.
     """
 
     start: Start
@@ -65,6 +81,8 @@ class Source:
     beta: float | Schedule | None = None
     conditional: bool = False
     adaptation: StepAdaptation | Adaptation | None = None
+    transition: Augmentation | None = None
+    transition_every: int | None = None
 
     def __post_init__(self) -> None:
         if self.steps < 0:
@@ -78,6 +96,34 @@ class Source:
         if self.adaptation is not None:
             self.adaptation.check(self.kernel, self.step_schedule)
         self.start.check(self.kernel, self.conditional)
+        if self.transition_every is not None and self.transition is None:
+            raise ValueError("transition_every needs a transition")
+        if self.transition_every is not None and self.transition_every < 1:
+            raise ValueError(f"transition_every must be >= 1, got {self.transition_every}")
+        if self.transition is not None and self.start.weighted:
+            raise ValueError(
+                "a weighted bank cannot have a transition: it does not leave exp(-U) invariant, so "
+                "the weights of chains would be wrong"
+            )
+
+    def check_examples(self, shape: tuple[int, ...]) -> None:
+        """Raises ValueError if the transition cannot change examples of this shape.
+
+        It is tried once.
+        """
+        if self.transition is None:
+            return
+        name = type(self.transition).__name__
+        if len(shape) != 3:
+            raise ValueError(
+                f"transition {name} needs images (C, H, W), but examples have the shape {shape}"
+            )
+        changed = self.transition(torch.zeros(1, *shape), torch.Generator())
+        if changed.shape != (1, *shape):
+            raise ValueError(
+                f"transition {name} changes the shape of examples from {shape} to "
+                f"{tuple(changed.shape[1:])}"
+            )
 
     def chains_for(self, batch_size: int) -> int:
         return batch_size if self.count is None else self.count
@@ -104,6 +150,7 @@ class Source:
     ) -> Chains:
         """Draws negatives for this batch: starts chains, runs them on t * U, and puts them back.
 
+        A transition changes the starts, and the states after every `transition_every` steps.
         Negatives are where chains end; if the start is weighted, where they began, with the weights
         they have there under the present U.
 
@@ -133,10 +180,11 @@ class Source:
             u = energy if labels is None else energy.given(labels[part])
             parts.append(
                 self._run(
-                    u, x[part], self.steps, generator, tempering, h, compiled, self.step_schedule
+                    u, x[part], self.steps, generator, tempering, h, compiled, self.step_schedule,
+                    self.transition,
                 )
-            )
-        chains = parts[0] if len(parts) == 1 else _joined(parts)
+            )  # fmt: skip
+        chains = parts[0] if len(parts) == 1 else side_by_side(parts)
         self.start.put(slots, chains.x, self.steps)
         if self.start.weighted:
             chains.log_weights = self._weigh(slots, chains, generator)
@@ -209,6 +257,8 @@ class Source:
             step_schedule=self.step_schedule,
             step_scale=step_scale,
             adaptation=deepcopy(self.adaptation),
+            transition=self.transition,
+            transition_every=self.transition_every,
         )
 
     def visits(self, iterations: int, batch_size: int) -> float:
@@ -235,13 +285,16 @@ class Source:
     ) -> Chains:
         """Runs chains from x on U, without tempering.
 
-        They follow the step schedule or, if `settled`, keep its last step size.
+        They follow the step schedule, with a transition before every `transition_every` steps. If
+        `settled`, they keep the last step size and have no transitions: such chains show where the
+        model's own density lies.
         """
-        if settled:
-            h, schedule = self.last_step(step_scale), ConstantSteps()
-            return self._run(energy, x, steps, generator, 1.0, h, compiled, schedule)
-        h = self._step_size(1.0, step_scale)
-        return self._run(energy, x, steps, generator, 1.0, h, compiled, self.step_schedule)
+        h, schedule, transition = (
+            (self.last_step(step_scale), ConstantSteps(), None)
+            if settled
+            else (self._step_size(1.0, step_scale), self.step_schedule, self.transition)
+        )
+        return self._run(energy, x, steps, generator, 1.0, h, compiled, schedule, transition)
 
     def last_step(self, step_scale: float = 1.0) -> Tensor | float:
         """Returns the kernel's step size at the end of a chain on U, without tempering."""
@@ -293,41 +346,31 @@ class Source:
         step_size: Tensor | float,
         compiled: bool,
         schedule: StepSchedule,
+        transition: Augmentation | None,
     ) -> Chains:
-        return run(
-            self.kernel,
-            energy,
-            x,
-            steps=steps,
-            generator=generator,
-            tempering=tempering,
-            step_size=step_size,
-            schedule=schedule,
-            compiled=compiled,
-        )
+        """Runs chains; with a transition, in stretches that each begin with one.
+
+        The step schedule runs over all stretches. Without steps there are no transitions.
+        """
+
+        def stretch(x: Tensor, length: int, schedule: StepSchedule) -> Chains:
+            return run(
+                self.kernel, energy, x, steps=length, generator=generator, tempering=tempering,
+                step_size=step_size, schedule=schedule, compiled=compiled,
+            )  # fmt: skip
+
+        if transition is None or not steps:
+            return stretch(x, steps, schedule)
+        every = self.transition_every or self.steps or steps
+        found = []
+        for first in range(0, steps, every):
+            length = min(every, steps - first)
+            x = transition(x, generator)
+            found.append(stretch(x, length, stretch_of(schedule, first, steps)))
+            x = found[-1].x
+        return in_sequence(found, [min(every, steps - k) for k in range(0, steps, every)])
 
 
 def repeated(labels: Tensor, count: int) -> Tensor:
     """Returns the first `count` labels of a batch, repeated if needed, as in `DataStart`."""
     return labels.repeat(-(-count // len(labels)))[:count]
-
-
-def _joined(parts: Sequence[Chains]) -> Chains:
-    """Joins chains that were run in several parts."""
-    sizes = [len(part.x) for part in parts]
-    shares = [size / sum(sizes) for size in sizes]
-
-    def mean(values: Iterable[Tensor]) -> Tensor:
-        return torch.stack([s * v for s, v in zip(shares, values, strict=True)]).sum()
-
-    def whole(ends: Sequence[Tensor | None]) -> Tensor | None:
-        known = [end for end in ends if end is not None]
-        return torch.cat(known) if len(known) == len(parts) else None
-
-    return Chains(
-        torch.cat([part.x for part in parts]),
-        mean(part.gradient_norm for part in parts),
-        mean(part.acceptance for part in parts),
-        first=whole([part.first for part in parts]),
-        last=whole([part.last for part in parts]),
-    )

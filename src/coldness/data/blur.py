@@ -4,7 +4,6 @@
 
 The width sigma is uniform on a range, and drawn for each image. Images are padded by reflection.
 The kernel is separable: one pass over rows and one over columns, each a sum over the shifts.
-{blur} ms for 64 x 3 x 32 x 32 on one core with three shifts; kornia 0.9.0 takes {kornia}.
 
 References:
     A Simple Framework for Contrastive Learning of Visual Representations (Chen et al., 2020),

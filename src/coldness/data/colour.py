@@ -16,9 +16,6 @@ kornia draws one order of the four for a whole batch. Here the order is fixed: i
 then have nothing in common, and nothing is copied to the host. Saturation and hue commute, and both
 commute with contrast where nothing is cut; only the place of brightness makes a difference.
 
-Milliseconds for 64 x 3 x 32 x 32 on one core: ColourJitter {jitter}, kornia 0.6.3 {jitter063},
-kornia 0.9.0 {jitternew}; Grey {grey}, kornia {greykornia}.
-
 References:
     A Simple Framework for Contrastive Learning of Visual Representations (Chen et al., 2020),
     Appendix A (the use of jitter and grey images).
@@ -131,7 +128,8 @@ def with_colour(u: Tensor, saturation: Tensor, turn: Tensor) -> Tensor:
     sixths = sixths + 6 * turn[:, 0]
     chroma = torch.minimum(saturation[:, 0] * chroma, v)
     n = torch.tensor([5.0, 3.0, 1.0], dtype=u.dtype, device=u.device).reshape(1, 3, 1, 1)
-    k = (n + sixths[:, None]).remainder(6)
+    k = n + sixths[:, None]
+    k = k - 6 * (k / 6).floor()  # remainder(6), which is ten times slower
     return v[:, None] - chroma[:, None] * torch.minimum(k, 4 - k).clamp(0, 1)
 
 

@@ -2,9 +2,9 @@
 
     output at p  =  input at M^-1 (p - t),     M = s R(angle) [1, tan(shear); 0, 1]
 
-p is the position relative to the centre, in pixels, upwards and to the right. Values between pixels are interpolated
-bilinearly, and pixels from outside of the image repeat its border. For digits, which must not be
-mirrored, small maps take the place of flips.
+p is the position relative to the centre, in pixels, to the right and upwards. Values between pixels
+are interpolated bilinearly, and pixels from outside of the image repeat its border. For digits,
+which must not be mirrored, small maps take the place of flips.
 """
 
 from __future__ import annotations

@@ -8,10 +8,16 @@ Not to be confused with MALA, which rejects moves and has no bias, nor with stoc
 Langevin dynamics on parameters. A paper's chain x - a dE(x) + s xi is this kernel with h = s^2 / 2
 at coldness 2 a / s^2.
 
+CLEL's chain x - 100 clip(dE(x), +-100) + 0.001 xi on pixels in [0, 1] has drift 400 and noise 0.002
+in [-1, 1]: h = 2e-6 at coldness 2e8, clip_drift 2e4 and clamp [-1, 1]. With that clamp the clip has
+no effect: 2e4 and every larger drift carry a coordinate across the box, which is 2 wide, onto its
+wall. Only a clip_drift below the width of the box limits a step.
+
 References:
     Bayesian Learning via Stochastic Gradient Langevin Dynamics (Welling, Teh, 2011), Eq. 4.
     On the Anatomy of MCMC-Based Maximum Likelihood Learning of Energy-Based Models
     (Nijkamp et al., 2020), Eq. 2A.
+    Guiding Energy-based Models via Contrastive Latent Variables (Lee et al., 2023), reference code.
 """
 
 from __future__ import annotations
@@ -36,11 +42,14 @@ class Langevin(Kernel):
         clamp: [low, high], to which every coordinate is cut after a step; None for no clamp.
             Changes the law.
         clip_gradient: largest norm of dU, per chain; None for no clipping. Changes the law.
+        clip_drift: largest absolute value of each coordinate of the drift h M dU; None for no
+            clipping. Changes the law.
     Shapes: x (B, ...), potentials (B,).
     """
 
     clamp: tuple[float, float] | None = None
     clip_gradient: float | None = None
+    clip_drift: float | None = None
     adjusted: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -49,10 +58,12 @@ class Langevin(Kernel):
             raise ValueError(f"clamp must be [low, high] with low < high, got {list(self.clamp)}")
         if self.clip_gradient is not None and not self.clip_gradient > 0:
             raise ValueError(f"clip_gradient must be > 0, got {self.clip_gradient}")
+        if self.clip_drift is not None and not self.clip_drift > 0:
+            raise ValueError(f"clip_drift must be > 0, got {self.clip_drift}")
 
     @property
     def affine(self) -> bool:
-        return self.clamp is None and self.clip_gradient is None
+        return self.clamp is None and self.clip_gradient is None and self.clip_drift is None
 
     @property
     def box(self) -> tuple[float, float] | None:
@@ -60,13 +71,13 @@ class Langevin(Kernel):
 
     @property
     def has_twin(self) -> bool:
-        return self.clamp is None and self.clip_gradient is None
+        return self.affine
 
     def adjusted_twin(self) -> Kernel:
         if not self.has_twin:
             raise ValueError(
-                "a Langevin kernel with clamp or clip_gradient has no Metropolis-adjusted version, "
-                "so there is no acceptance rate to adapt to"
+                "a Langevin kernel with clamp, clip_gradient or clip_drift has no "
+                "Metropolis-adjusted version, so there is no acceptance rate to adapt to"
             )
         return MALA(self.step_size)
 
@@ -85,7 +96,11 @@ class Langevin(Kernel):
         if self.clip_gradient is not None:
             norm = gradient.flatten(1).norm(dim=1).reshape(-1, *[1] * (x.dim() - 1))
             force = gradient * (self.clip_gradient / norm).clamp(max=1)
-        x = x + at.push((2 * h).sqrt() * xi - h * at.pull(force))
+        if self.clip_drift is None:
+            x = x + at.push((2 * h).sqrt() * xi - h * at.pull(force))
+        else:
+            drift = at.push(h * at.pull(force)).clamp(-self.clip_drift, self.clip_drift)
+            x = x + at.push((2 * h).sqrt() * xi) - drift
         if self.clamp is not None:
             x = x.clamp(*self.clamp)
         return (x,), Info(potential, gradient, torch.ones_like(potential))

@@ -63,6 +63,8 @@ def _check(s: Settings) -> None:
         raise ValueError("conditional sources need an energy with classes")
     if s.conditional and s.data.labelled is None:
         raise ValueError("conditional sources need data with labels")
+    for source in [*s.sources, s.sampling]:
+        source.check_examples(s.data.shape)
     for term in s.terms:
         term.check(s.energy, s.data)
     labelled = s.data.labelled
