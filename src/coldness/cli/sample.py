@@ -39,7 +39,12 @@ from coldness.runs.folder import FolderError
 
 
 def parser() -> CommandParser:
-    parser = CommandParser("sample", __doc__, "MODEL [--n N] [--steps N] [--label CLASS | --like IMAGE... | --all-of NAMES] [--out FILE]", NAME_A_RUN)
+    parser = CommandParser(
+        "sample",
+        __doc__,
+        "MODEL [--n N] [--steps N] [--label CLASS | --like IMAGE... | --all-of NAMES] [--out FILE]",
+        NAME_A_RUN,
+    )
     parser.add_argument("run", nargs="?", metavar="MODEL", help="folder of a run or of a model")
     parser.add_argument("--n", type=int, default=1000, help="number of samples; default 1000")
     parser.add_argument("--steps", type=int, default=None, help="chain length; default as trained")

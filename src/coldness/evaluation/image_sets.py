@@ -27,6 +27,7 @@ IMAGE_SETS = ("noise", "interpolated", "constant")
 LARGEST_SET = 2000
 """Most images of a set that are used, drawn at random: AUROC is then known to 0.01."""
 
+
 def image_sets(x_data: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
     """As many of each as there are test images (N, C, H, W), in random order."""
     noise = torch.rand(x_data.shape, generator=generator)

@@ -138,9 +138,7 @@ def _drawn(model: Model, how: Evaluation, condition: Tensor, seed: int) -> Tenso
         return model.draw(len(condition), seed=seed, condition=condition)[0].cpu()
 
 
-def _like(
-    model: Model, data: Data, how: Evaluation, on_stage: Callable[[str], None]
-) -> Found:
+def _like(model: Model, data: Data, how: Evaluation, on_stage: Callable[[str], None]) -> Found:
     """Samples like single held-out images, beside these images."""
     assert data.finite is not None
     on_stage("samples like an image")
@@ -160,9 +158,7 @@ def _like(
     return {"like_agreement": judge.agreement(samples, labels)}, arrays
 
 
-def _composed(
-    model: Model, data: Data, how: Evaluation, on_stage: Callable[[str], None]
-) -> Found:
+def _composed(model: Model, data: Data, how: Evaluation, on_stage: Callable[[str], None]) -> Found:
     """Samples of one attribute, of combinations of two and three, and without one."""
     attributed = data.attributed
     if attributed is None or "attribute_latents" not in model.kept:

@@ -54,9 +54,7 @@ class Teacher(ABC):
         """Raises ValueError if it cannot give latents of this dimension for this data."""
 
     @abstractmethod
-    def prepare(
-        self, data: Data, device: torch.device | str, generator: torch.Generator
-    ) -> None:
+    def prepare(self, data: Data, device: torch.device | str, generator: torch.Generator) -> None:
         """Called once before training; all initial weights come from the generator."""
 
     def loss(self, x: Tensor, v_model: Tensor) -> Tensor:
@@ -126,9 +124,7 @@ class LearningTeacher(Teacher):
                 f"{latent}: they must be equal"
             )
 
-    def prepare(
-        self, data: Data, device: torch.device | str, generator: torch.Generator
-    ) -> None:
+    def prepare(self, data: Data, device: torch.device | str, generator: torch.Generator) -> None:
         self.data = data
         seeds = torch.randint(2**62, (3,), generator=generator, device=generator.device).tolist()
         with torch.random.fork_rng(devices=[]):
