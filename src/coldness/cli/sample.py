@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from coldness.cli.console import output, show_log_lines
-from coldness.cli.options import NAME_A_RUN, CommandParser, allow_imports_option
+from coldness.cli.options import NAME_A_RUN, CommandParser
 from coldness.files import write_atomically
 from coldness.machine import threads
 from coldness.model import load
@@ -28,7 +28,8 @@ from coldness.runs.folder import FolderError
 
 
 def parser() -> CommandParser:
-    parser = CommandParser("sample", __doc__, "MODEL [--n N] [--steps N] [--out FILE]", NAME_A_RUN)
+    usage = "MODEL [--n N] [--steps N] [--out FILE]"
+    parser = CommandParser("sample", __doc__, usage, NAME_A_RUN, allow_imports=True)
     parser.add_argument("run", nargs="?", metavar="MODEL", help="folder of a run or of a model")
     parser.add_argument("--n", type=int, default=1000, help="number of samples; default 1000")
     parser.add_argument("--steps", type=int, default=None, help="chain length; default as trained")
@@ -39,7 +40,6 @@ def parser() -> CommandParser:
     parser.add_argument(
         "--threads", type=int, default=1, help="of the processor; default 1, fastest for small nets"
     )
-    allow_imports_option(parser)
     return parser
 
 
