@@ -351,7 +351,7 @@ class Training:
 def _of_source(
     k: int, members: Sequence[int], u_data: Tensor, u_model: Tensor, carried: Tensor | None
 ) -> Metrics:
-    """Metrics of source k on U, in addition to those of the contrast that its members share.
+    """Metrics of source k on U, in addition to those of its contrast, which `members` share.
 
     d_std is the standard deviation of the computational loss over pairs (data n, chain n), if their
     numbers are equal (Revisiting Contrastive Divergence, section 4.2.3). It is left out if chains
