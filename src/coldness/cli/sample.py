@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from coldness.cli.console import output, show_log_lines
-from coldness.cli.options import NAME_A_RUN, CommandParser, allow_imports_option
+from coldness.cli.options import NAME_A_RUN, CommandParser
 from coldness.data.image_files import read_images
 from coldness.data.images import in_channels
 from coldness.domain import Domain
@@ -39,12 +39,8 @@ from coldness.runs.folder import FolderError
 
 
 def parser() -> CommandParser:
-    parser = CommandParser(
-        "sample",
-        __doc__,
-        "MODEL [--n N] [--steps N] [--label CLASS | --like IMAGE... | --all-of NAMES] [--out FILE]",
-        NAME_A_RUN,
-    )
+    usage = "MODEL [--n N] [--label CLASS | --like IMAGE... | --all-of NAMES] [--out FILE]"
+    parser = CommandParser("sample", __doc__, usage, NAME_A_RUN, allow_imports=True)
     parser.add_argument("run", nargs="?", metavar="MODEL", help="folder of a run or of a model")
     parser.add_argument("--n", type=int, default=1000, help="number of samples; default 1000")
     parser.add_argument("--steps", type=int, default=None, help="chain length; default as trained")
@@ -60,7 +56,6 @@ def parser() -> CommandParser:
     parser.add_argument(
         "--threads", type=int, default=1, help="of the processor; default 1, fastest for small nets"
     )
-    allow_imports_option(parser)
     return parser
 
 
