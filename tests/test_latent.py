@@ -11,7 +11,7 @@ from scipy.special import roots_gegenbauer
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from coldness.energies import Energy, MultiHeadEnergy, SphericalEnergy, Sum
+from coldness.energies import Energy, MultiHeadEnergy, ScalarEnergy, SphericalEnergy, Sum
 from coldness.nets import MLP, Encoder
 from coldness.objectives import Batch
 from coldness.objectives.byol import BYOL
@@ -225,10 +225,8 @@ def test_a_teacher_does_not_guide_while_it_warms_up() -> None:
 
 
 def test_latents_must_fit() -> None:
-    energy, term, _, _ = lesson(SimCLR)
+    _, term, _, _ = lesson(SimCLR)
     with pytest.raises(ValueError, match="latents of dimension 3, the energy of 5"):
         term.check(SphericalEnergy(MLP(2), latent=5), Images)
-    from coldness.energies import ScalarEnergy
-
     with pytest.raises(ValueError, match="needs an energy with latents"):
         term.check(ScalarEnergy(MLP(2)), Images)

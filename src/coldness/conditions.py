@@ -5,12 +5,12 @@
     all_of    attributes and classes, some of them negated   sum_a w_a z_a          (CLEL, Eq. 15)
     given     latents, or classes, as an array               as they are
 
-Latents may be given more or less weight than in training: E(x, z) = |f|^2 / 2 - b v . z is linear in
-z, so a guidance of b' is the condition z b' / b.
+Latents may be given more or less weight than in training: E(x, z) = |f|^2 / 2 - b v . z is linear
+in z, so a guidance of b' is the condition z b' / b.
 
 References:
-    Guiding Energy-Based Models via Contrastive Latent Variables (Lee et al., 2023), sections 4.3 and
-    4.4.
+    Guiding Energy-Based Models via Contrastive Latent Variables (Lee et al., 2023), sections 4.3
+    and 4.4.
 """
 
 from __future__ import annotations

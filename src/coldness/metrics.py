@@ -318,6 +318,50 @@ CLASSES = (
     ),
 )  # fmt: skip
 
+OF_ASKED = "Fraction of samples that a separate classifier finds to have"
+LATENTS = (
+    Metric(
+        "alignment", "Cosine between the model's direction and the encoder's latent", "", "higher",
+        tolerance=0.01, short="Alignment",
+    ),
+    Metric(
+        "knn_accuracy", "Accuracy of nearest neighbours by the encoder's features", "fraction",
+        "higher", tolerance=0.005, short="k-NN accuracy",
+    ),
+    Metric(
+        "probe_accuracy", "Accuracy of a linear classifier on the encoder's features", "fraction",
+        "higher", tolerance=0.005, short="Linear probe",
+    ),
+    Metric(
+        "direction_accuracy", "Accuracy of the class latent nearest to the model's direction",
+        "fraction", "higher", tolerance=0.005, short="Accuracy of directions",
+    ),
+    Metric(
+        "like_agreement", "Fraction of samples like an image that are of the class of that image",
+        "fraction", "higher", tolerance=0.02, short="Class of samples like an image",
+    ),
+    Metric(
+        "attribute_agreement", f"{OF_ASKED} the attribute asked for", "fraction", "higher",
+        tolerance=0.02, short="One attribute",
+    ),
+    Metric(
+        "attribute_agreement_2", f"{OF_ASKED} both attributes asked for", "fraction", "higher",
+        tolerance=0.02, short="Two attributes",
+    ),
+    Metric(
+        "attribute_agreement_3", f"{OF_ASKED} all three attributes asked for", "fraction",
+        "higher", tolerance=0.02, short="Three attributes",
+    ),
+    Metric(
+        "attribute_agreement_not", "Fraction of samples that lack the attribute that was negated",
+        "fraction", "higher", tolerance=0.02, short="Negated attribute",
+    ),
+    Metric(
+        "attribute_judge_accuracy",
+        "Accuracy of that separate classifier on held-out images, hardest property", "fraction",
+    ),
+)  # fmt: skip
+
 FEATURES = {
     "effnet": ("EfficientNet-Lite0", ("Kernel distance", "Fr\u00e9chet distance", "Class score")),
     "inception": ("Inception", ("KID", "FID", "Inception Score")),
@@ -593,6 +637,7 @@ REGISTRY: dict[str, Metric] = {
     for entry in (
         *DENSITY,
         *CLASSES,
+        *LATENTS,
         *_quality(),
         Metric(
             "nearest_ratio",

@@ -49,6 +49,9 @@ class Energy(nn.Module, ABC):
     latent: int = 0
     """Dimension of the latents that it can be conditioned on; 0 for none."""
 
+    guidance: float = 0.0
+    """Weight of latents in E(x | latent)."""
+
     def __init__(self, coldness: float = 1.0) -> None:
         super().__init__()
         if not coldness > 0:
@@ -111,6 +114,14 @@ class Energy(nn.Module, ABC):
         if not (self.classes or self.classifies or self.latent):
             raise ValueError(f"{type(self).__name__} has no classes or latents to condition on")
         return Given(self, condition)
+
+    def direction(self, outputs: Tensor) -> Tensor:
+        """Returns the most likely latents given x, unit vectors (B, d), from the outputs.
+
+        Raises:
+            ValueError: the energy has no latents.
+        """
+        raise ValueError(f"{type(self).__name__} has no latents")
 
     def class_condition(self, labels: Tensor, kept: Kept) -> Tensor:
         """Returns the conditions that stand for these classes (B,): here the classes themselves."""

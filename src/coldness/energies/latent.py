@@ -63,8 +63,8 @@ class LatentEnergy(NetworkEnergy):
                 f"guidance and test_guidance must be >= 0, got {guidance} and {test_guidance}"
             )
         self.net = net
-        self.latent = latent
-        self.guidance, self.test_guidance = float(guidance), float(test_guidance)
+        self.latent, self.guidance = latent, float(guidance)
+        self.test_guidance = float(test_guidance)
 
     @abstractmethod
     def marginal(self, outputs: Tensor) -> Tensor:

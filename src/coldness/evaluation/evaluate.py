@@ -41,6 +41,7 @@ from coldness.evaluation.elsewhere import (
     reverse_divergence,
 )
 from coldness.evaluation.image_checks import check_classes, check_images
+from coldness.evaluation.latent_checks import check_latents
 from coldness.evaluation.likelihood import of_held_out, of_known, plain_models
 from coldness.evaluation.modes import mode_metrics
 from coldness.evaluation.noisy import noisy
@@ -129,6 +130,7 @@ def _evaluate(
     on_stage("out-of-distribution points")
     add(_other_points(model, data, how, seen, others))
     add(check_classes(model, data, how, x_data, on_stage))
+    add(check_latents(model, data, how, on_stage))
     if model.domain.is_images:
         add(check_images(data, how, arrays, banks, on_stage))
     on_stage("floor of the energy distance")

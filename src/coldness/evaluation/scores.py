@@ -1,7 +1,7 @@
 """Scores for out-of-distribution detection beside log p; each should be higher for data.
 
     maxp       max_y p(y|x) of a classifier
-    joint      -(E(x) - b cos(v(x), h(x))) of an energy that is guided by an encoder h, at coldness 1
+    joint      -(E(x) - b cos(v(x), h(x))) of an energy guided by an encoder h, at coldness 1
     grad       -|d log p / dy| of images, in the model's coordinates y: the density is flat where
                the model has its mass, and steep at isolated points of high density ("approximate
                mass")

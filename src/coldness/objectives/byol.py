@@ -1,14 +1,14 @@
 """BYOL: an encoder that predicts its own moving average, without negatives.
 
-    L = 1/2n sum_i sum_{j=1,2} |q(z_j^i) - sg(z'_{3-j}^i)|^2     unit vectors                (BYOL, Eq. 2)
+    L = 1/2n sum_i sum_{j=1,2} |q(z_j^i) - sg(z'_{3-j}^i)|^2     of unit vectors     (BYOL, Eq. 2)
 
 z is the online encoder's latent, z' that of the target network, an average of the encoder whose
 momentum rises from its base to 1 along half a cosine, and q a predictor of two layers with batch
 norm. The latents that guide the energy, and the encoder that the model keeps, are the target's.
 
 References:
-    Bootstrap Your Own Latent: A New Approach to Self-Supervised Learning (Grill et al., 2020), Eqs. 1
-    and 2, section 3.2 for the momentum.
+    Bootstrap Your Own Latent: A New Approach to Self-Supervised Learning (Grill et al., 2020),
+    Eqs. 1 and 2, section 3.2 for the momentum.
     Guiding Energy-Based Models via Contrastive Latent Variables (Lee et al., 2023), appendix C.
 """
 

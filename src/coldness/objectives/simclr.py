@@ -1,15 +1,16 @@
 """SimCLR with the model's latents as further negatives: the encoder of CLEL.
 
-    L = 1/2n sum_i sum_{j=1,2} NT-Xent(z_j^i, z_{3-j}^i, {z_l^k}_{k != i} + {v^m}; tau)      (Eq. 13)
+    L = 1/2n sum_i sum_{j=1,2} NT-Xent(z_j^i, z_{3-j}^i, {z_l^k}_{k != i} + {v^m}; tau)     (Eq. 13)
 
     NT-Xent(z, z+, {z-}; tau) = -log  exp(z.z+ / tau) / (exp(z.z+ / tau) + sum exp(z.z- / tau))
-                                                                                            (Eq. 8)
+                                                                                           (Eq. 8)
 
 z_1 and z_2 are unit latents of two views of the same images, v those of the model's samples, as
 constants. Without the v this is Eq. 7, the objective of SimCLR.
 
 References:
-    A Simple Framework for Contrastive Learning of Visual Representations (Chen et al., 2020), Eq. 1.
+    A Simple Framework for Contrastive Learning of Visual Representations (Chen et al., 2020),
+    Eq. 1.
     Guiding Energy-Based Models via Contrastive Latent Variables (Lee et al., 2023), Eqs. 7, 8, 13.
 """
 

@@ -7,9 +7,9 @@ in the checkpoint. The encoder is in train mode while it learns, also for the la
 that its batch norm uses the batch, as in the reference code. The trained model keeps the average of
 the encoder with its batch-norm statistics, and the latents of classes and attributes:
 
-    z_k = sum_i z_i / |sum_i z_i|     over training examples of class or attribute k      (section 4.3)
+    z_k = sum_i z_i / |sum_i z_i|     over training examples of class or attribute k  (section 4.3)
 
-Subclasses differ in `loss`: simclr.py, byol.py, masked.py; frozen.py has teachers that do not learn.
+Subclasses differ in `loss`: simclr.py, byol.py and masked.py. Teachers of frozen.py do not learn.
 
 References:
     Guiding Energy-Based Models via Contrastive Latent Variables (Lee et al., 2023), sections 3.1,
