@@ -60,7 +60,16 @@ from coldness.kernels import (
     Langevin,
     StepSchedule,
 )
-from coldness.nets import MLP, ConvNet, NonLocalNet, WideResNet
+from coldness.nets import (
+    MLP,
+    ConvNet,
+    NonLocalNet,
+    ResidualNet,
+    ResNet18Encoder,
+    SmallEncoder,
+    ViTEncoder,
+    WideResNet,
+)
 from coldness.objectives import Contrast, CrossEntropy, EnergyL2, Term
 from coldness.schedules import Cosine, Geometric, Linear, Schedule, Stairs, WarmUp
 from coldness.training.settings import Evaluation
@@ -99,6 +108,10 @@ PARTS: list[tuple[type, Any]] = [
     (torch.nn.Module, ConvNet(4, "silu", attention=16)),
     (torch.nn.Module, NonLocalNet(4, slope=0.1)),
     (torch.nn.Module, WideResNet(16, 2)),
+    (torch.nn.Module, ResidualNet((8, 16), 2, 32, 3, False, "silu", 0.1, 0.2, 0.3, None)),
+    (torch.nn.Module, ResNet18Encoder(6, 4, 16, 0.1, 0.2)),
+    (torch.nn.Module, SmallEncoder(6, 4, 16, 0.1, 0.2, (1, 8, 8))),
+    (torch.nn.Module, ViTEncoder(6, 2, 8, 3, 2, 16, 0.1, 0.2, (3, 8, 6))),
     (Energy, ScalarEnergy(MLP(2, (8,)), 20.0, 2.0)),
     (Energy, ClassifierEnergy(WideResNet(10, 1), 20_000.0, 10)),
     (Energy, ClassifierEnergy(MLP())),

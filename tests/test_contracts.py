@@ -42,8 +42,10 @@ from coldness.chains import (
     UniformNoise,
     WeightedBank,
 )
+from coldness.configuration import construct, describe
 from coldness.data import (
     Affine,
+    Attributed,
     Augmentation,
     Blur,
     ColourJitter,
@@ -63,6 +65,7 @@ from coldness.data import (
     Rings2D,
     Rings10D,
     SeparatedModes,
+    Shapes,
 )
 from coldness.energies import (
     ClassifierEnergy,
@@ -89,7 +92,17 @@ from coldness.kernels import (
     StepSchedule,
     run,
 )
-from coldness.nets import MLP, ConvNet, NonLocalNet, WideResNet
+from coldness.nets import (
+    MLP,
+    ConvNet,
+    Encoder,
+    NonLocalNet,
+    ResidualNet,
+    ResNet18Encoder,
+    SmallEncoder,
+    ViTEncoder,
+    WideResNet,
+)
 from coldness.objectives import Batch, CrossEntropy, EnergyL2, Term
 from coldness.schedules import Cosine, Geometric, Linear, Schedule, Stairs, WarmUp
 from kernel_contract import (
@@ -162,6 +175,13 @@ NETS: dict[type[nn.Module], Callable[[], Any]] = {
     ConvNet: lambda: ConvNet(4, "silu", attention=4),
     NonLocalNet: lambda: NonLocalNet(4, "silu"),
     WideResNet: lambda: WideResNet(10, 1, "silu"),
+    ResidualNet: lambda: ResidualNet((4, 6), 2, 8, 2, True, "silu", 0.1, 0.1, 0.7, 0.5),
+}
+
+ENCODERS: dict[type[Encoder], Callable[[], Encoder]] = {
+    ResNet18Encoder: lambda: ResNet18Encoder(5, 4, 8, 0.1, 0.7),
+    SmallEncoder: lambda: SmallEncoder(5, 4, 8, 0.1, 0.7),
+    ViTEncoder: lambda: ViTEncoder(5, 2, 8, 2, 2, 8, 0.1, 0.7),
 }
 
 DENSITIES: dict[type[KnownDensity], Callable[[], KnownDensity]] = {
@@ -191,6 +211,7 @@ LABELLED: dict[type[Labelled], Callable[[], Labelled]] = {
     Digits: lambda: Digits(0.3, 1, 0.1, CropFlip(1, flip=False), dequantise=True),
     ImageData: lambda: ImageData(pictures(), augmentation=CropFlip(2)),
     Images: saved_pictures,
+    Shapes: lambda: Shapes(300, 10, 0.05, 3, 0.3, 1, 0.2, CropFlip(1, flip=False), dequantise=True),
 }
 
 AUGMENTATIONS: dict[type[Augmentation], Callable[[], Augmentation]] = {
@@ -234,8 +255,10 @@ def parts(package: ModuleType, base: type) -> list[type]:
     ]
 
 
-def every(package: ModuleType, base: type) -> pytest.MarkDecorator:
-    found = parts(package, base)
+def every(
+    package: ModuleType, base: type, but: type | tuple[type, ...] = ()
+) -> pytest.MarkDecorator:
+    found = [part for part in parts(package, base) if not issubclass(part, but)]
     assert found, f"{package.__name__} exports no {base.__name__}"
     return pytest.mark.parametrize("part", found, ids=lambda part: part.__name__)
 
@@ -531,7 +554,7 @@ def test_a_known_log_z_is_the_integral(part: type) -> None:
 
 # Networks
 
-every_net = every(coldness.nets, nn.Module)
+every_net = every(coldness.nets, nn.Module, but=Encoder)
 
 
 def built(part: type, outputs: int = 3) -> Any:
@@ -586,6 +609,46 @@ def test_networks_are_saved_and_loaded(part: type) -> None:
     other.load_state_dict(net.state_dict())
     assert torch.equal(net(x), other(x))
     assert torch.equal(net(x), copy.deepcopy(net)(x))
+
+
+# Encoders
+
+every_encoder = every(coldness.nets, Encoder)
+
+
+@every_encoder
+def test_encoders_are_made_for_the_data_and_repeatable(part: type) -> None:
+    x = normal(5, 2, 8, 8).float()
+    with pytest.raises(ValueError, match="has no layers yet"):
+        example(part, ENCODERS)(x)
+    encoder, same = example(part, ENCODERS), example(part, ENCODERS)
+    for of in (encoder, same):
+        torch.manual_seed(0)
+        of.build((2, 8, 8))
+        of.eval()
+    before = encoder(x)
+    assert before.shape == (5, encoder.latent) == (5, 5)
+    assert encoder.features(x).dim() == 2
+    assert before.dtype == encoder.features(x).dtype == torch.float32
+    assert torch.equal(before, same(x))
+    encoder.build((2, 8, 8), 5)
+    assert torch.equal(encoder(x), before)
+    assert encoder(x[:0]).shape == (0, 5)
+    with pytest.raises(ValueError, match="but the data has"):
+        encoder.build((1, 8, 8))
+    with pytest.raises(ValueError, match="has latent 5, but 1 outputs are needed"):
+        encoder.build((2, 8, 8), 1)
+
+
+@every_encoder
+def test_encoders_are_made_again_from_their_description(part: type) -> None:
+    encoder, x = example(part, ENCODERS), normal(5, 2, 8, 8).float()
+    encoder.build((2, 8, 8))
+    encoder(x)
+    again = construct(nn.Module, describe(encoder))
+    again.load_state_dict(encoder.state_dict())
+    assert torch.equal(encoder.eval()(x), again.eval()(x))
+    assert torch.equal(encoder(x), copy.deepcopy(encoder)(x))
 
 
 # Data whose law is known
@@ -662,6 +725,21 @@ def test_own_units_are_invertible_and_log_scale_is_their_jacobian(part: type) ->
     one = x[:1].requires_grad_(True)
     (slopes,) = torch.autograd.grad(data.original(one).sum(), one)
     assert float(slopes.log().sum()) == pytest.approx(data.log_scale)
+
+
+@every(coldness.data, Attributed)
+def test_parts_have_their_attributes(part: type) -> None:
+    data = example(part, LABELLED)
+    attributed, names = data.attributed, data.domain.attributes
+    assert (attributed is None) is (not names)
+    assert attributed is None or attributed is data
+    parts = {"train": data.train, "test": data.test, "validation": data.validation}
+    for name, x in parts.items():
+        values = getattr(data, f"{name}_attributes")
+        assert (values.dtype, values.shape) == (torch.bool, (len(x), len(names)))
+        for of in data.attribute_groups.values():
+            columns = [names.index(one) for one in of]
+            assert bool((values[:, columns].sum(1) == 1).all())
 
 
 every_augmentation = every(coldness.data, Augmentation)

@@ -12,7 +12,7 @@ from torch.nn.functional import conv2d, leaky_relu
 
 from coldness.energies import ScalarEnergy
 from coldness.kernels import Kernel, Langevin, run
-from coldness.nets import MLP, ConvNet, NonLocalNet, WideResNet
+from coldness.nets import MLP, ConvNet, NonLocalNet, ResidualNet, WideResNet
 from coldness.nets.base import Convolutional, MeanOverPositions
 from coldness.nets.non_local import NonLocal
 from laws import field_of, generator, normal
@@ -22,9 +22,12 @@ NETS = {
     "attention": lambda: ConvNet(8, attention=8),
     "non-local": lambda: NonLocalNet(8),
     "wide": lambda: WideResNet(10, 2),
+    "residual": lambda: ResidualNet((8, 8, 16), hidden=32, linear_std=None),
     "smooth plain": lambda: ConvNet(8, "silu"),
     "smooth attention": lambda: ConvNet(8, "silu", attention=8),
     "smooth wide": lambda: WideResNet(10, 1, "silu"),
+    "smooth scales": lambda: ResidualNet((8, 16), 2, 32, 3, True, "silu", linear_std=None),
+    "smooth residual": lambda: ResidualNet((8, 8), 1, 32, 1, True, "silu", linear_std=None),
 }
 every_net = pytest.mark.parametrize("name", NETS)
 
@@ -115,6 +118,37 @@ def test_the_reference_wide_resnet_has_its_size() -> None:
     assert size(net) == wide_size(28, 10, 3, 10) == 36_471_338
 
 
+CLEL = {
+    "small": ((64, 64, 128, 128), 1, 1, "1.20", "1.73"),
+    "base": ((128, 128, 256, 256), 2, 1, "6.43", "6.96"),
+    "multi-scale": ((128, 128, 256, 256), 2, 3, "18.77", "19.29"),
+    "large": ((256, 256, 256, 256), 2, 3, "30.18", "30.71"),
+}
+
+
+@pytest.mark.parametrize("name", CLEL)
+def test_residual_nets_have_the_sizes_of_the_paper(name: str) -> None:
+    """In millions, alone and with the projector: linear, 128 to 2048 to 128, without biases."""
+    widths, blocks, scales, alone, together = CLEL[name]
+    with torch.device("meta"):
+        net = ResidualNet(widths, blocks, scales=scales)
+        net.build((3, 32, 32), 128)
+    assert f"{size(net) / 1e6:.2f}" == alone
+    assert f"{(size(net) + 2 * 128 * 2048) / 1e6:.2f}" == together
+
+
+@pytest.mark.parametrize("scales", [1, 2])
+def test_residual_net_by_formula(scales: int) -> None:
+    net = ResidualNet((8, 8, 12), 2, hidden=20, scales=scales)
+    net.build((3, 16, 16), 5)
+    trunk = conv(3, 8, 3) + 4 * 2 * conv(8, 8, 3) + conv(8, 12, 3) + 3 * conv(12, 12, 3) + 8 * 12
+    assert size(net) == scales * trunk + conv(scales * 12, 20, 1) + conv(20, 5, 1)
+    assert net.body(images(2)).shape == (2, scales * 12)
+    plain = ResidualNet((8, 8, 12), 2, hidden=20, scales=scales, spectral_norm=False)
+    plain.build((3, 16, 16), 5)
+    assert size(plain) == size(net)
+
+
 # What blocks compute
 
 
@@ -172,6 +206,50 @@ def test_wide_resnet_averages_over_positions() -> None:
     torch.testing.assert_close(net(x), features @ net.head[-1].weight.T + net.head[-1].bias)
 
 
+def test_residual_net_by_hand() -> None:
+    """Pooling before the second stage; the shortcut reads x before the activation."""
+    torch.manual_seed(0)
+    net = ResidualNet((4, 6), hidden=8, spectral_norm=False, input_mean=0.1, input_std=0.3)
+    net.build((3, 6, 6), 2)
+    net, x = net.double(), images(2, 3, 6, 6).double()
+    stem, first, _, second, _ = net.body.trunks[0]
+    kept = (x - 0.1) / 0.3
+    y = conv2d(kept, stem.weight, stem.bias, 1, 1)
+    for stage, block in enumerate((first, second)):
+        if stage:
+            y = y.unflatten(2, (-1, 2)).unflatten(4, (-1, 2)).mean((3, 5))
+        _, one, _, two = block.path
+        hidden = conv2d(leaky_relu(y, 0.2), one.weight, one.bias, 1, 1)
+        path = conv2d(leaky_relu(hidden, 0.2), two.weight, two.bias, 1, 1)
+        y = path + (conv2d(y, block.shortcut.weight) if stage else y)
+    features = leaky_relu(y, 0.2).mean((2, 3))
+    hidden = leaky_relu(features @ net.head[0].weight.T + net.head[0].bias, 0.2)
+    torch.testing.assert_close(net(x), hidden @ net.head[2].weight.T + net.head[2].bias)
+
+
+def test_scales_are_separate_networks_on_averaged_images() -> None:
+    net, x = built("smooth scales").double(), images().double()
+    halves = [x, *(x.unflatten(2, (-1, k)).unflatten(4, (-1, k)).mean((3, 5)) for k in (2, 4))]
+    parts = [trunk(2 * y).mean((2, 3)) for trunk, y in zip(net.body.trunks, halves, strict=True)]
+    torch.testing.assert_close(net.body(x), torch.cat(parts, 1))
+
+
+def test_initial_weights_of_residual_nets() -> None:
+    torch.manual_seed(0)
+    net, wide = (
+        ResidualNet((32, 64), hidden=256),
+        ResidualNet((32, 64), hidden=256, linear_std=None),
+    )
+    for of, stds in ((net, (0.01, 0.01)), (wide, ((1.5 / 64) ** 0.5, (1.5 / 256) ** 0.5))):
+        of.build((3, 8, 8), 128)
+        for layer, std in zip((of.head[0], of.head[2]), stds, strict=True):
+            assert float(layer.weight.detach().std()) == pytest.approx(std, rel=0.05)
+            assert not layer.bias.any()
+        last = of.body.trunks[0][3].path[3].conv
+        assert float(last.weight.detach().std()) == pytest.approx((9 * 64) ** -0.5, rel=0.05)
+        assert not last.bias.any()
+
+
 # Precision
 
 
@@ -189,7 +267,8 @@ def test_under_autocast_heads_are_float32_and_gradients_near(
     net, x = built(name, shape), images(8, *shape)
     energy, gradient = energy_and_gradient(net, x)
     with torch.autocast("cpu", torch.bfloat16):
-        assert net.body(x).dtype == torch.bfloat16
+        pooled = isinstance(net, ResidualNet)  # in its body, and not in bfloat16
+        assert net.body(x).dtype == (torch.float32 if pooled else torch.bfloat16)
         rough, rough_gradient = energy_and_gradient(net, x)
     assert rough.dtype == rough_gradient.dtype == torch.float32
     # More bits than bfloat16 has: the head is no rounding of its own.
@@ -297,6 +376,12 @@ def test_chains_through_convolutions_are_compiled_a_step_at_a_time(
         (NonLocalNet(), (3, 8, 16), "NonLocalNet needs square images"),
         (WideResNet(10, 1), (3, 2, 8), "at least 4 x 4, got 2 x 8"),
         (WideResNet(10, 1), (2,), "WideResNet needs images"),
+        (
+            ResidualNet(),
+            (3, 4, 8),
+            "ResidualNet with 4 stages and scales 1 needs images of at least 8 x 8, got 4 x 8",
+        ),
+        (ResidualNet(scales=3), (3, 16, 16), "scales 3 needs images of at least 32 x 32"),
     ],
 )
 def test_images_that_do_not_fit_are_refused(
@@ -319,6 +404,13 @@ def test_images_that_do_not_fit_are_refused(
         lambda: WideResNet(4, 2),
         lambda: WideResNet(10, 0),
         lambda: NonLocal(5),
+        lambda: ResidualNet(()),
+        lambda: ResidualNet((8, 0)),
+        lambda: ResidualNet(blocks=0),
+        lambda: ResidualNet(hidden=0),
+        lambda: ResidualNet(scales=0),
+        lambda: ResidualNet(input_std=0.0),
+        lambda: ResidualNet(linear_std=0.0),
     ],
 )
 def test_senseless_arguments_raise(wrong: object) -> None:

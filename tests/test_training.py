@@ -19,7 +19,7 @@ from coldness.guard import Diverged
 from coldness.runs.log import MetricsLog, read_metrics
 from coldness.seeds import generators
 from coldness.training import Interrupted, Training, build, fit
-from coldness.training.ema import MovingAverage
+from coldness.training.ema import Average, MovingAverage
 from small import same, settings, trained, weights
 
 RUNS = {
@@ -190,15 +190,34 @@ def test_moving_average_is_the_geometric_sum() -> None:
     module = torch.nn.Linear(1, 1, bias=False).double()
     with torch.no_grad():
         module.weight.fill_(0.0)
-    average = MovingAverage(module, 0.9)
-    for _ in range(5):
+    average = MovingAverage(module, Average(0.9))
+    for t in range(5):
         with torch.no_grad():
             module.weight.fill_(1.0)
-        average.update()
+        average.update(t)
     assert float(average.average[0]) == pytest.approx(1 - 0.9**5)
     with average.in_place():
         assert module.weight.item() == pytest.approx(1 - 0.9**5)
     assert module.weight.item() == 1.0
+
+
+def test_a_moving_average_may_begin_late_and_lag() -> None:
+    """Until it begins it is the weights; updated first, it is one update behind."""
+    for first in (False, True):
+        training = build(settings("mixture2d", "--iterations=6"))
+        how = Average(0.5, begin=3, first=first)
+        training.ema = MovingAverage(training.energy, how)
+        before, after = [], []
+        for _ in range(5):
+            before.append(training.parameters[0].detach().clone())
+            training.iterate()
+            after.append(training.parameters[0].detach().clone())
+            if training.iteration == 3:
+                expected = (before if first else after)[-1]
+                assert torch.equal(training.ema.average[0], expected)
+        seen = (before if first else after)[2:]
+        expected = 0.5 * (0.5 * seen[0] + 0.5 * seen[1]) + 0.5 * seen[2]
+        torch.testing.assert_close(training.ema.average[0], expected)
 
 
 def test_the_average_is_the_model_that_is_saved(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ from coldness.signatures import (
 Part = TypeVar("Part")
 
 BARE = re.compile(r"[\w-]*", re.ASCII)
-FILES = ("path", "test_path", "ood")
+FILES = ("path", "test_path", "attributes_path", "ood")
 """Keys of files that are read as data; their values may be any string."""
 SURE = 0.8
 """Least similarity of the names of fields in different parts for one to be suggested."""

@@ -1,4 +1,4 @@
-"""The domain of the data: the shape of an example, its classes, and the data's own units.
+"""The domain of the data: the shape of an example, its classes and attributes, and its own units.
 
     x_own = original(x),     x = into_model(x_own),     log p(x_own) = log p(x) - log_scale
 
@@ -95,17 +95,19 @@ class Pixels(Units):
 
 @dataclass(frozen=True)
 class Domain:
-    """The shape, units and classes of examples.
+    """The shape, units, classes and attributes of examples.
 
     Args:
         shape: shape of one example: (D,) for vectors, (C, H, W) for images.
         units: the data's own units.
         classes: names of the classes; empty if the data has no classes.
+        attributes: names of the attributes; empty if the data has no attributes.
     """
 
     shape: tuple[int, ...]
     units: Units = field(default_factory=Plain)
     classes: tuple[str, ...] = ()
+    attributes: tuple[str, ...] = ()
 
     @property
     def is_images(self) -> bool:

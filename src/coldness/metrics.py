@@ -524,6 +524,7 @@ SCORES = {
     "maxp": "the largest class probability",
     "grad": "the gradient norm",
     "typical": "typicality",
+    "joint": "energy and latent",
 }
 """What ranks data above other points (evaluation/scores.py)."""
 

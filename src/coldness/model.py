@@ -3,7 +3,7 @@
     p(x) = exp(-U(x)) / Z,     U = c E,     x in the data's own units
 
     energy        network, coldness and coordinates
-    domain        shape, classes and units of examples; stored, never estimated again
+    domain        shape, classes, attributes and units of examples; stored, never estimated again
     sampler       start, kernel and steps that samples are drawn with
     log_z         log Z with its bracket, if it was estimated
     data_noise    noise that images carried at the end of training
@@ -19,7 +19,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -33,6 +33,7 @@ from torch import Tensor, nn
 
 from coldness.batching import at_most, at_once, parts
 from coldness.chains import Source
+from coldness.conditions import Label, Wanted, condition_of, encoder_of
 from coldness.configuration import ConfigurationError, construct, describe
 from coldness.data import tensor_of
 from coldness.domain import Domain, Units
@@ -42,6 +43,7 @@ from coldness.kernels import worth_compiling
 from coldness.kernels.run import frozen, tempered_field
 from coldness.likelihood.bracket import NUMBERS, LogZ
 from coldness.likelihood.potential import potential
+from coldness.objectives.teachers import encoded
 from coldness.precision import Precision, autocast
 from coldness.seeds import generators
 from coldness.version import VERSION
@@ -136,9 +138,13 @@ class Model:
         *,
         steps: int | None = None,
         seed: int | None = None,
-        label: str | int | Sequence[int] | None = None,
+        label: Label | None = None,
+        like: Any = None,
+        all_of: Wanted | None = None,
+        given: Any = None,
+        guidance: float | None = None,
     ) -> NDArray[Any]:
-        """Samples (n, ...) in the data's own units.
+        """Samples (n, ...) in the data's own units, of p(x) or under one condition.
 
         Args:
             n: number of samples.
@@ -146,10 +152,30 @@ class Model:
                 samples closer to the model's own density.
             seed: of the random numbers; None for new ones at every call.
             label: of a model with classes: one class by name or number, one number per sample, or
-                `all` for each class in turn; None for p(x).
+                `all` for each class in turn.
+            like: images in the data's own units, of a model with an encoder: samples share what
+                these images have in common.
+            all_of: attributes and classes that samples should all have, of a model that keeps
+                latents of them: names, `-name` for those they should not have, `name:2` or a
+                mapping for other weights.
+            given: latents (d,) or (n, d), such as `encode` returns, or classes.
+            guidance: weight of latents in the energy; None for that of training.
         """
-        x, _, _ = self.draw(n, steps=steps, seed=seed, label=label)
+        condition, _ = self.condition(
+            n, label=label, like=like, all_of=all_of, given=given, guidance=guidance
+        )
+        x, _ = self.draw(n, steps=steps, seed=seed, condition=condition)
         return self.domain.units.original(x).cpu().numpy()
+
+    def condition(self, n: int, **asked: Any) -> tuple[Tensor | None, Tensor | None]:
+        """Conditions (n, ...) of n samples as `draw` takes them, and their labels.
+
+        Args:
+            n: number of samples.
+            asked: label, like, all_of, given and guidance, as `sample` takes them.
+        """
+        with at_most(self.at_once):
+            return condition_of(self.energy, self.domain, self.kept, n, **asked)
 
     def draw(
         self,
@@ -157,13 +183,19 @@ class Model:
         *,
         steps: int | None = None,
         seed: int | None = None,
-        label: str | int | Sequence[int] | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Samples (n, ...) in the model's units, their potentials and their labels."""
+        condition: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Samples (n, ...) in the model's units, and their potentials U(x).
+
+        Args:
+            n: number of samples.
+            steps: length of the chains; None for the length used in training.
+            seed: of the random numbers; None for new ones at every call.
+            condition: one per sample, from `condition`; None for p(x).
+        """
         source = self._sampler()
         if n < 1 or (steps is not None and steps < 0):
             raise ValueError(f"n must be >= 1 and steps >= 0, got {n} and {steps}")
-        labels = None if label is None else self.labels(label, n)
         steps = source.steps if steps is None else steps
         seed = np.random.SeedSequence().generate_state(1)[0].item() if seed is None else seed
         _, generator = generators(seed, self.device)
@@ -174,7 +206,7 @@ class Model:
                 source.sample(
                     self.energy, like, len(part), generator, steps=steps,
                     step_scale=self.step_scale, compiled=compiled,
-                    labels=None if labels is None else labels[part].to(self.device),
+                    given=None if condition is None else condition[part].to(self.device),
                 ).x
                 for part in torch.arange(n).split(at_once(self.domain.shape))
             ]  # fmt: skip
@@ -183,7 +215,12 @@ class Model:
         bad = int((~u.isfinite()).sum())
         if bad:
             raise ValueError(f"{bad} of {n} chains became NaN or infinite: there are no samples")
-        return x, u, labels
+        return x, u
+
+    def encode(self, x: Points) -> Points:
+        """Unit latents (N, d) of images (N, ...), of a model that keeps an encoder."""
+        with at_most(self.at_once):
+            return _like(x, encoded(encoder_of(self.kept), self._points(x).float()).double())
 
     def predict_proba(self, x: Points) -> Points:
         """p(y|x), (N, K), of an energy that is a classifier."""
@@ -222,6 +259,11 @@ class Model:
         return next(self.energy.parameters(), torch.empty(0)).device
 
     @property
+    def has_classes(self) -> bool:
+        """Whether samples can be drawn by class."""
+        return bool(self.energy.classes) or "class_latents" in self.kept
+
+    @property
     def step_scale(self) -> float:
         """Factor on the kernel's step, as at the end of training."""
         scale = self._sampler().step_scale
@@ -233,23 +275,6 @@ class Model:
         self.energy.to(device)
         self.kept = {name: value.to(device) for name, value in self.kept.items()}
         return self
-
-    def labels(self, label: str | int | Sequence[int], count: int) -> Tensor:
-        """Classes (count,): one by its name or number, all in turn for `all`, or one per sample."""
-        classes = self.domain.classes
-        if not self.energy.classes:
-            raise ValueError("labels need a model with classes, such as digits-jem")
-        if label == "all":
-            return torch.arange(count) % len(classes)
-        if isinstance(label, (str, int)):
-            known = {**{str(k): k for k in range(len(classes))}, **_numbers(classes)}
-            if str(label) not in known:
-                raise ValueError(f"there is no class {label!r}; there are {', '.join(classes)}")
-            return torch.full((count,), known[str(label)])
-        given = torch.as_tensor(label)
-        if given.shape != (count,) or not bool(((given >= 0) & (given < len(classes))).all()):
-            raise ValueError(f"labels must be {count} numbers in 0 ... {len(classes) - 1}")
-        return given.long()
 
     # Files.
 
@@ -296,6 +321,7 @@ class Model:
             "shape": list(self.domain.shape),
             "units": describe(self.domain.units),
             "classes": list(self.domain.classes),
+            "attributes": list(self.domain.attributes),
             "sampler": sampler,
             "log_z": z,
             "data_noise": self.data_noise,
@@ -361,7 +387,10 @@ def _read(folder: Path, allow_imports: bool) -> Model:
         _check_card(card)
         energy = construct(Energy, card["energy"], allow_imports=allow_imports)  # type: ignore[type-abstract]
         units = construct(Units, card["units"], allow_imports=allow_imports)  # type: ignore[type-abstract]
-        domain = Domain(tuple(card["shape"]), units, tuple(map(str, card["classes"])))
+        classes, attributes = card["classes"], card.get("attributes", ())  # the latter from 0.9.0
+        domain = Domain(
+            tuple(card["shape"]), units, tuple(map(str, classes)), tuple(map(str, attributes))
+        )
         with torch.random.fork_rng(devices=[]):  # weights are drawn, then replaced by those saved
             energy.build(domain)
         energy.coordinates = Coordinates.like(card["coordinates"], domain.shape)
@@ -376,6 +405,8 @@ def _read(folder: Path, allow_imports: bool) -> Model:
         kept: dict[str, nn.Module | Tensor] = {}
         for name, node in card["kept"].items():
             module = construct(nn.Module, node, allow_imports=allow_imports)
+            if callable(make := getattr(module, "build", None)):
+                make(domain.shape)
             module.load_state_dict(_below(tensors, f"kept.{name}."))
             kept[name] = module.eval()
         plain = _below(tensors, "kept.")
@@ -446,10 +477,6 @@ def _like(x: Points, result: Tensor) -> Points:
     if isinstance(x, Tensor):
         return result.to(x.device)
     return result.cpu().numpy()
-
-
-def _numbers(names: Sequence[str]) -> dict[str, int]:
-    return {name: k for k, name in enumerate(names)}
 
 
 def _hub() -> Any:

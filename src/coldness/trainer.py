@@ -9,9 +9,8 @@ files.
 
 from __future__ import annotations
 
-import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -256,8 +255,3 @@ def _without_nulls(part: Any) -> Any:
     if isinstance(part, dict):
         return {k: _without_nulls(v) for k, v in part.items() if v is not None}
     return [_without_nulls(v) for v in part] if isinstance(part, list) else part
-
-
-def command_of(words: Sequence[str]) -> str:
-    """A command line, for config.yaml."""
-    return shlex.join(["coldness", *words])

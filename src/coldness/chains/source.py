@@ -219,7 +219,7 @@ class Source:
         steps: int | None = None,
         step_scale: float = 1.0,
         compiled: bool = False,
-        labels: Tensor | None = None,
+        given: Tensor | None = None,
     ) -> Chains:
         """Generates samples of the model with new chains from noise, without tempering.
 
@@ -234,11 +234,11 @@ class Source:
             steps: chain length; None for that of the source.
             step_scale: factor that the step is multiplied by.
             compiled: whether to compile the chain.
-            labels: classes (count,) of the samples, if the energy has classes; None for p(x).
+            given: conditions of the samples, such as classes (count,); None for p(x).
         """
         x = self.noise(energy, x_data, count, generator)
         steps = self.steps if steps is None else steps
-        u = energy if labels is None else energy.given(labels)
+        u = energy if given is None else energy.given(given)
         return self.carry_on(u, x, steps, generator, step_scale=step_scale, compiled=compiled)
 
     def sampler(self, x_data: Tensor, at: Coordinates, step_scale: float) -> Source:

@@ -10,6 +10,7 @@ examples:
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from coldness.cli.console import console, output, show_log_lines
@@ -17,7 +18,6 @@ from coldness.cli.options import CommandParser
 from coldness.cli.train import train_and_judge
 from coldness.report import write_report
 from coldness.runs.folder import FolderError, RunFolder
-from coldness.trainer import command_of
 from coldness.training.recipe import Recipe
 
 
@@ -48,9 +48,9 @@ def main(words: list[str]) -> int:
         recipe = Recipe.read(
             "mixture2d", {"contrast.beta": float(beta), "iterations": given.iterations}
         )
-        words = ["train", "mixture2d", "--contrast.beta", beta]
+        words = ["coldness", "train", "mixture2d", "--contrast.beta", beta]
         words += ["--iterations", str(given.iterations), "--out", str(folder.path)]
-        train_and_judge(recipe, folder.path, command_of(words), overwrite=folder.holds_run())
+        train_and_judge(recipe, folder.path, shlex.join(words), overwrite=folder.holds_run())
         console.print()
     write_report([folder.path for folder in folders.values()], page)
     output.print(f"Both models side by side: {page.resolve()}", markup=False)

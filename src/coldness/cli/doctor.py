@@ -22,7 +22,7 @@ from dataclasses import asdict
 from rich.markup import escape
 
 from coldness.cli.console import console, output
-from coldness.cli.options import CommandParser, read_recipe, recipe_parser
+from coldness.cli.options import NAME_A_RECIPE, CommandParser, read_recipe
 from coldness.doctor import (
     Examination,
     combinations,
@@ -38,7 +38,8 @@ from coldness.training.recipe import RecipeError
 
 
 def parser() -> CommandParser:
-    parser = recipe_parser("doctor", __doc__, "RECIPE [--json] [--FIELD VALUE ...]")
+    usage = "RECIPE [--json] [--FIELD VALUE ...]"
+    parser = CommandParser("doctor", __doc__, usage, NAME_A_RECIPE, takes_recipe=True)
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object and nothing else"
     )

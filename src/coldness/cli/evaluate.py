@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from coldness.cli.console import output
-from coldness.cli.options import NAME_A_RUN, CommandParser, allow_imports_option
+from coldness.cli.options import NAME_A_RUN, CommandParser
 from coldness.cli.tables import as_data, print_verdict, trust_table
 from coldness.data import Data, test_data
 from coldness.data.image_files import read_images
@@ -57,7 +57,8 @@ CHANGES = ("data", "samples", "long_steps", "ais_levels", "ais_chains", "ood")
 
 
 def parser() -> CommandParser:
-    parser = CommandParser("evaluate", __doc__, "RUN [--trust] [--data FILE]", NAME_A_RUN)
+    usage = "RUN [--trust] [--data FILE]"
+    parser = CommandParser("evaluate", __doc__, usage, NAME_A_RUN, allow_imports=True)
     parser.add_argument("run", nargs="?", metavar="RUN", help="folder of a trained run")
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object and nothing else"
@@ -73,7 +74,6 @@ def parser() -> CommandParser:
         "--ais-levels", type=int, default=None, help="levels of the path to log Z: more are tighter"
     )
     parser.add_argument("--ais-chains", type=int, default=None, help="chains each way for log Z")
-    allow_imports_option(parser)
     return parser
 
 

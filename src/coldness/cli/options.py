@@ -23,7 +23,7 @@ from coldness.configuration import UnknownField
 from coldness.signatures import nearest
 from coldness.training.recipe import Recipe, RecipeError, find
 
-PATHS = ("path", "test_path")
+PATHS = ("path", "test_path", "attributes_path")
 """Last names of fields whose values are paths."""
 
 
@@ -49,6 +49,7 @@ class CommandParser(argparse.ArgumentParser):
         usage: after `coldness COMMAND`.
         needs: the argument that it cannot do without, and what to say where it is missing.
         takes_recipe: whether fields of a recipe are options too, which --help then lists.
+        allow_imports: whether --allow-imports is an option; commands that take a recipe have it.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class CommandParser(argparse.ArgumentParser):
         usage: str,
         needs: tuple[str, str] | None = None,
         takes_recipe: bool = False,
+        allow_imports: bool = False,
     ) -> None:
         super().__init__(
             prog=f"coldness {command}",
@@ -67,6 +69,12 @@ class CommandParser(argparse.ArgumentParser):
             allow_abbrev=False,
         )
         self.needs, self.takes_recipe = needs, takes_recipe
+        if takes_recipe or allow_imports:
+            self.add_argument(
+                "--allow-imports",
+                action="store_true",
+                help="allow classes from outside coldness; they run code",
+            )
 
     def error(self, message: str) -> NoReturn:
         raise OptionError(message)
@@ -99,21 +107,6 @@ class CommandParser(argparse.ArgumentParser):
 
 NAME_A_RECIPE = ("recipe", "name a recipe, such as mixture2d; see `coldness recipes`")
 NAME_A_RUN = ("run", "name the folder of a run, such as runs/mixture2d-0")
-
-
-def recipe_parser(command: str, description: str | None, usage: str) -> CommandParser:
-    """The parser of a command that takes a recipe."""
-    parser = CommandParser(command, description, usage, NAME_A_RECIPE, takes_recipe=True)
-    allow_imports_option(parser)
-    return parser
-
-
-def allow_imports_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--allow-imports",
-        action="store_true",
-        help="allow classes from outside coldness; they run code",
-    )
 
 
 @dataclass

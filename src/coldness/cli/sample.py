@@ -3,12 +3,18 @@
 examples:
   coldness sample runs/mixture2d-0 --n 5000 --steps 2000 --out samples.npz
   coldness sample runs/digits-jem-0 --label 3
+  coldness sample runs/digits-clel-0 --like three.png --n 64
+  coldness sample runs/shapes-clel-0 --all-of red,circle,-large --guidance 0.02
 
 MODEL is the folder of a run or of a saved model; the data it was trained on is not needed. The file
 holds x, one sample per row in the data's own units, and potential, U(x) = -log p(x) - log Z. Chains
-start and move as in training; more --steps bring them closer to the model's own density. Of a
-classifier, --label draws from p(x|y) of one class, by its name or number, and --label all from each
-class in turn; the file then holds labels too.
+start and move as in training; more --steps bring them closer to the model's own density.
+
+One condition at a time can be given. --label draws samples of one class, by its name or number, and
+--label all of each class in turn; the file then holds labels too. Models that were guided by an
+encoder also take --like, image files whose common content samples should share, and --all-of,
+attributes or classes that samples should all have: `-name` for those they should not have, `name:2`
+for twice the weight. --guidance sets how much these latents count.
 """
 
 from __future__ import annotations
@@ -17,9 +23,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from coldness.cli.console import output, show_log_lines
-from coldness.cli.options import NAME_A_RUN, CommandParser, allow_imports_option
+from coldness.cli.options import NAME_A_RUN, CommandParser
+from coldness.data.image_files import read_images
+from coldness.data.images import in_channels
+from coldness.domain import Domain
 from coldness.files import write_atomically
 from coldness.machine import threads
 from coldness.model import load
@@ -28,19 +39,34 @@ from coldness.runs.folder import FolderError
 
 
 def parser() -> CommandParser:
-    parser = CommandParser("sample", __doc__, "MODEL [--n N] [--steps N] [--out FILE]", NAME_A_RUN)
+    usage = "MODEL [--n N] [--label CLASS | --like IMAGE... | --all-of NAMES] [--out FILE]"
+    parser = CommandParser("sample", __doc__, usage, NAME_A_RUN, allow_imports=True)
     parser.add_argument("run", nargs="?", metavar="MODEL", help="folder of a run or of a model")
     parser.add_argument("--n", type=int, default=1000, help="number of samples; default 1000")
     parser.add_argument("--steps", type=int, default=None, help="chain length; default as trained")
     parser.add_argument("--label", default=None, help="class, or `all`; default p(x)")
+    parser.add_argument("--like", nargs="+", metavar="IMAGE", help="image files, or one .npz")
+    parser.add_argument("--all-of", metavar="NAMES", help="attributes with commas between them")
+    parser.add_argument(
+        "--guidance", type=float, help="weight of latents; default that of training"
+    )
     parser.add_argument("--out", default="samples.npz", help="file to write; default samples.npz")
     parser.add_argument("--seed", type=int, default=0, help="of the chains; default 0")
     parser.add_argument("--overwrite", action="store_true", help="replace the file")
     parser.add_argument(
         "--threads", type=int, default=1, help="of the processor; default 1, fastest for small nets"
     )
-    allow_imports_option(parser)
     return parser
+
+
+def read_like(paths: list[str], domain: Domain) -> Tensor:
+    """Images (N, C, H, W) of files, in the data's own units, in the size of the model."""
+    if not domain.is_images:
+        raise ValueError("--like needs a model of images")
+    channels, height, width = domain.shape
+    found = [read_images(path, height if height == width else None) for path in paths]
+    images = [in_channels(x.float(), channels) for x in found]
+    return domain.units.original(torch.cat(images) / 127.5 - 1)
 
 
 def main(words: list[str]) -> int:
@@ -61,7 +87,14 @@ def main(words: list[str]) -> int:
     steps = given.steps
     with stages("sample") as stage, threads(given.threads):
         stage(f"{given.n} chains" + ("" if steps is None else f" of {steps} steps"))
-        x, u, labels = model.draw(given.n, steps=steps, seed=given.seed, label=given.label)
+        condition, labels = model.condition(
+            given.n,
+            label=given.label,
+            like=None if given.like is None else read_like(given.like, model.domain),
+            all_of=given.all_of,
+            guidance=given.guidance,
+        )
+        x, u = model.draw(given.n, steps=steps, seed=given.seed, condition=condition)
     arrays: dict[str, Any] = {
         "x": model.domain.units.original(x).numpy(),
         "potential": u.numpy(),

@@ -19,6 +19,7 @@ what happened.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,7 +30,7 @@ from rich.markup import escape
 
 from coldness.cli.console import console, show_log_lines
 from coldness.cli.doctor import print_temperature
-from coldness.cli.options import CommandParser, read_recipe, read_with, recipe_parser
+from coldness.cli.options import NAME_A_RECIPE, CommandParser, read_recipe, read_with
 from coldness.cli.tables import print_verdict
 from coldness.evaluation.bank_checks import banks_of
 from coldness.evaluation.ood import read_sets
@@ -37,7 +38,7 @@ from coldness.machine import threads
 from coldness.progress import OnBlock, stages, training_bar
 from coldness.report import write_report
 from coldness.runs.folder import FolderError, RunFolder
-from coldness.trainer import Outcome, carry_out, command_of
+from coldness.trainer import Outcome, carry_out
 from coldness.training.recipe import Recipe
 from coldness.training.settings import Settings
 from coldness.trust.judgement import judge
@@ -45,7 +46,7 @@ from coldness.trust.judgement import judge
 
 def parser() -> CommandParser:
     usage = "RECIPE [--out DIR] [--seed N] [--resume | --overwrite] [--FIELD VALUE ...]"
-    parser = recipe_parser("train", __doc__, usage)
+    parser = CommandParser("train", __doc__, usage, NAME_A_RECIPE, takes_recipe=True)
     parser.add_argument("--out", metavar="DIR", help="folder of the run (default runs/RECIPE-SEED)")
     parser.add_argument("--resume", action="store_true", help="resume the run in --out")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in --out")
@@ -58,9 +59,8 @@ def main(words: list[str]) -> int:
     if given.resume and RunFolder(out).holds_run():
         recipe = _saved(RunFolder(out), recipe, given.overrides)
     show_log_lines()
-    train_and_judge(
-        recipe, out, command_of(["train", *words]), resume=given.resume, overwrite=given.overwrite
-    )
+    command = shlex.join(["coldness", "train", *words])
+    train_and_judge(recipe, out, command, resume=given.resume, overwrite=given.overwrite)
     return 0
 
 

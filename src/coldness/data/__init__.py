@@ -1,7 +1,8 @@
 """Data: streams of examples, with the exact density where it is known."""
 
+from coldness.data.attributes import Attributes
 from coldness.data.augmentation import Augmentation, Compose, CropFlip, Flip
-from coldness.data.base import Data, HeldOut, KnownDensity, Labelled
+from coldness.data.base import Attributed, Data, HeldOut, KnownDensity, Labelled
 from coldness.data.blur import Blur
 from coldness.data.colour import ColourJitter, Grey
 from coldness.data.digits import Digits
@@ -12,10 +13,13 @@ from coldness.data.images import ImageData, Pictures
 from coldness.data.modes import SeparatedModes
 from coldness.data.points import Points
 from coldness.data.resized_crop import ResizedCrop
+from coldness.data.shapes import Shapes
 from coldness.data.synthetic import EmbeddedRings, Mixture2D, Rings2D, Rings10D
 
 __all__ = [
     "Affine",
+    "Attributed",
+    "Attributes",
     "Augmentation",
     "Blur",
     "ColourJitter",
@@ -38,6 +42,7 @@ __all__ = [
     "Rings2D",
     "Rings10D",
     "SeparatedModes",
+    "Shapes",
     "TestPoints",
     "as_data",
     "domain_of",

@@ -4,6 +4,7 @@
     data.known       the same data as a KnownDensity if its density is known, else None
     data.finite      the same data as a HeldOut if it is finite with a test part, else None
     data.labelled    the same data as a Labelled if every example has a class, else None
+    data.attributed  the same data as an Attributed if examples have attributes, else None
 
 Callers use these properties to find out what the data supports; they never test its Python type.
 """
@@ -11,6 +12,7 @@ Callers use these properties to find out what the data supports; they never test
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from functools import cached_property
 
 import torch
@@ -50,6 +52,11 @@ class Data(ABC):
     @property
     def labelled(self) -> Labelled | None:
         """This data if every example has a class, else None."""
+        return None
+
+    @property
+    def attributed(self) -> Attributed | None:
+        """This data if examples have attributes, else None."""
         return None
 
     def original(self, x: Tensor) -> Tensor:
@@ -212,6 +219,37 @@ class Labelled(HeldOut):
     @abstractmethod
     def sample_labelled(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draws training examples (count, ...) as `sample` does, with their labels (count,)."""
+
+
+class Attributed(HeldOut):
+    """Finite data in which it is known of every example which attributes it has.
+
+    Examples may have several attributes or none. Those of one group are values of one property,
+    of which every example has exactly one.
+    """
+
+    train_attributes: Tensor
+    """Attributes (N, A) of the training part, bool."""
+
+    test_attributes: Tensor
+    """Attributes (M, A) of the test part."""
+
+    validation_attributes: Tensor
+    """Attributes (V, A) of the validation part."""
+
+    attribute_names: tuple[str, ...]
+    """Names of the A attributes; empty if the data has none."""
+
+    attribute_groups: Mapping[str, tuple[str, ...]]
+    """Properties, with the names of the attributes that are their values; may be empty."""
+
+    @property
+    def attributed(self) -> Attributed | None:
+        return self if self.attribute_names else None
+
+    @property
+    def domain(self) -> Domain:
+        return Domain(self.shape, attributes=self.attribute_names)
 
 
 def _without_repetition(x: Tensor, count: int, generator: torch.Generator) -> Tensor:

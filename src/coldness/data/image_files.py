@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -40,6 +41,9 @@ class Images(ImageData):
             None (null in YAML) to keep their size.
         augmentation: augmentation of training batches; None (null in YAML) for none.
         dequantise: whether to add uniform noise of one of 256 levels.
+        attributes_path: file with the attributes of the images of a folder: CelebA's list_attr text
+            file, or a .csv file with a header and the names of images in the first column; None
+            (null in YAML) for none. Those of an .npz file are in it, as `attributes` (N, A).
     """
 
     def __init__(
@@ -53,12 +57,14 @@ class Images(ImageData):
         size: int | None = None,
         augmentation: Augmentation | None = None,
         dequantise: bool = False,
+        attributes_path: str | None = None,
     ) -> None:
-        train, test = _read(path, size)
+        listed = None if attributes_path is None else _found(attributes_path, path, test_path)
+        train, test = _read(path, size, attributes=listed)
         if train is None:
             raise BadImages(f"{path} has a test part in {os.environ[FOLDER]} but no training part")
         if test_path is not None:
-            own, of_test = _read(test_path, size, train.classes)
+            own, of_test = _read(test_path, size, train.classes, attributes=listed)
             test = of_test or own
         if test is not None:
             test = _with_classes(test, train.classes)
@@ -87,7 +93,11 @@ def read_images(path: str, size: int | None = None) -> Tensor:
 
 
 def _read(
-    path: str, size: int | None, classes: tuple[str, ...] = (), labelled: bool = True
+    path: str,
+    size: int | None,
+    classes: tuple[str, ...] = (),
+    labelled: bool = True,
+    attributes: Path | None = None,
 ) -> tuple[Pictures | None, Pictures | None]:
     """Reads the training part and the test part; if there is only one part, it comes first."""
     at = Path(path)
@@ -96,7 +106,7 @@ def _read(
             raise BadImages(f"there is no file {path}{_where(at)}")
         return read_npz(at, size, classes, labelled), None
     if at.is_dir():
-        return read_folder(at, size), None
+        return read_folder(at, size, attributes), None
     if at.is_file():
         raise BadImages(f"{path} must be a folder of images, an .npz file or a name")
     if path.startswith("hub:"):
@@ -138,7 +148,19 @@ def _with_classes(pictures: Pictures, classes: tuple[str, ...]) -> Pictures:
         if name not in classes:
             raise BadImages(f"class {name} of the test part must also be in the training part")
     numbers = torch.tensor([classes.index(name) for name in pictures.classes])
-    return Pictures(pictures.images, numbers[pictures.labels], classes)
+    return replace(pictures, labels=numbers[pictures.labels], classes=classes)
+
+
+def _found(file: str, *paths: str | None) -> Path:
+    """Checks that there is a file, and a folder of images that it belongs to."""
+    if not any(path is not None and Path(path).is_dir() for path in paths):
+        raise BadImages(
+            "attributes_path is for folders of images: the attributes of an .npz file must be in "
+            "it, as an array called attributes"
+        )
+    if not Path(file).is_file():
+        raise BadImages(f"there is no file {file}{_where(Path(file))}")
+    return Path(file)
 
 
 def _where(path: Path) -> str:

@@ -19,6 +19,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
+from coldness.data.attribute_files import attributes_of, read_attributes
 from coldness.data.images import ONE_CLASS, BadImages, Pictures
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
@@ -28,13 +29,16 @@ GREY = ("1", "L", "LA")
 DEEP = ("I", "F")
 """Modes of Pillow with one channel, and those with more than 8 bits per pixel."""
 
+NAMES = ("images", "labels", "classes", "attributes", "attribute_names")
+"""Arrays that are read from .npz files; all but the first may be missing."""
+
 AT_ONCE = 4096
 """Number of images averaged at a time."""
 
 Bytes = NDArray[np.uint8]
 
 
-def read_folder(folder: Path, size: int | None = None) -> Pictures:
+def read_folder(folder: Path, size: int | None = None, attributes: Path | None = None) -> Pictures:
     """Reads the images of a folder: one class per folder in it, or one class if there is none.
 
     The images are in colour if any of them is. Transparency is dropped, and photographs are rotated
@@ -44,6 +48,8 @@ def read_folder(folder: Path, size: int | None = None) -> Pictures:
         folder: folder of images; folders within the folder of a class belong to that class.
         size: crop every image to its central square and average it to size x size; None to keep
             the size.
+        attributes: text or .csv file with the attributes of the images (attribute_files.py); None
+            if they have none.
     """
     inside = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     folders = [path for path in inside if path.is_dir()]
@@ -64,8 +70,10 @@ def read_folder(folder: Path, size: int | None = None) -> Pictures:
             raise BadImages(f"class {name} has no images in {folder / name}")
     files = [file for members in found.values() for file in members]
     labels = [k for k, members in enumerate(found.values()) for _ in members]
+    names = [file.relative_to(folder).as_posix() for file in files]
+    known = None if attributes is None else read_attributes(attributes, names)
     images = stacked(((str(file), _open(file)) for file in files), size)
-    return Pictures(images, torch.tensor(labels), tuple(found))
+    return Pictures(images, torch.tensor(labels), tuple(found), known)
 
 
 def read_npz(
@@ -76,17 +84,20 @@ def read_npz(
     Args:
         path: file with `images`, uint8 or floats in [0, 1], of shape (N, H, W, C) if the last size
             is 1 or 3, else (N, C, H, W), or (N, H, W); `labels`, integers (N,), if there are
-            classes; and `classes`, their names, if they have names.
+            classes; `classes`, their names, if they have names; `attributes` (N, A), 0 and 1 or -1
+            and 1, if there are attributes; and `attribute_names` (A,), if they have names.
         size: crop every image to its central square and average it to size x size; None to keep
             the size.
         classes: class names to use if the file has none, such as those of the training part.
-        labelled: whether to read labels and classes.
+        labelled: whether to read labels, classes and attributes.
     """
-    arrays = _arrays(path, ("images", "labels", "classes") if labelled else ("images",))
+    arrays = _arrays(path, NAMES if labelled else NAMES[:1])
     pixels = _as_bytes(_channels_first(arrays["images"], path), path)
     images = averaged(torch.from_numpy(pixels), size, str(path))
+    attributes = attributes_of(arrays, len(images), path)
     if "labels" not in arrays:
-        return Pictures(images, torch.zeros(len(images), dtype=torch.int64), (ONE_CLASS,))
+        none = torch.zeros(len(images), dtype=torch.int64)
+        return Pictures(images, none, (ONE_CLASS,), attributes)
     labels = arrays["labels"]
     if not np.issubdtype(labels.dtype, np.integer):
         raise BadImages(f"labels of {path} must be integers, got {labels.dtype}")
@@ -104,7 +115,7 @@ def read_npz(
             f"{'classes' if names else 'images'}; got {labels[bad[0]]} at index {bad[0]}"
         )
     names = names or [str(k) for k in range(int(labels.max()) + 1)]
-    return Pictures(images, torch.from_numpy(labels.astype(np.int64)), tuple(names))
+    return Pictures(images, torch.from_numpy(labels.astype(np.int64)), tuple(names), attributes)
 
 
 def pictures_of(images: NDArray[Any]) -> Pictures:

@@ -12,14 +12,15 @@ other; the generator is the only state. Only images that are drawn are converted
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from coldness.data.attributes import Attributes
 from coldness.data.augmentation import Augmentation
-from coldness.data.base import Labelled
+from coldness.data.base import Attributed, Labelled
 from coldness.domain import Domain, Pixels
 
 MARGIN = 1.15
@@ -32,29 +33,36 @@ ONE_CLASS = "all"
 """Name of the only class of images without classes."""
 
 
+LUMA = (0.299, 0.587, 0.114)
+"""Weights of red, green and blue in a grey value, as in picture files."""
+
+
 class BadImages(ValueError):
     """Images that cannot be used; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """Images and their classes, as read from files.
+    """Images with their classes and attributes, as read from files.
 
-    images: uint8 (N, C, H, W). labels: int64 (N,), in 0 ... K-1. classes: K names.
+    images: uint8 (N, C, H, W). labels: int64 (N,), in 0 ... K-1. classes: K names. attributes: of
+    the N images; None if there are none.
     """
 
     images: Tensor
     labels: Tensor
     classes: tuple[str, ...]
+    attributes: Attributes | None = None
 
     def __len__(self) -> int:
         return len(self.images)
 
     def at(self, index: Tensor) -> Pictures:
-        return Pictures(self.images[index], self.labels[index], self.classes)
+        attributes = None if self.attributes is None else self.attributes.at(index)
+        return Pictures(self.images[index], self.labels[index], self.classes, attributes)
 
 
-class ImageData(Labelled):
+class ImageData(Labelled, Attributed):
     """Images in memory.
 
     Args:
@@ -96,6 +104,8 @@ class ImageData(Labelled):
                 f"test images are {_size(test)} and training images {_size(train)}: "
                 "both must have the same size"
             )
+        else:
+            test = _with_attributes(test, _attributes(train).names)
         kept = train.at(torch.arange(0))
         if validation:
             train, kept = _split(train, _share(validation, "validation"), generator)
@@ -108,6 +118,10 @@ class ImageData(Labelled):
         self.classes = train.classes
         self.train_labels, self.test_labels = train.labels, test.labels
         self.validation_labels = kept.labels
+        known = _attributes(train)
+        self.attribute_names, self.attribute_groups = known.names, known.groups
+        self.train_attributes, self.test_attributes = known.values, _attributes(test).values
+        self.validation_attributes = _attributes(kept).values
         self.augmentation, self.dequantise = augmentation, dequantise
         self.levels, self._units = levels, Pixels((levels if dequantise else levels - 1) / 2)
         self.box = MARGIN
@@ -138,7 +152,7 @@ class ImageData(Labelled):
 
     @property
     def domain(self) -> Domain:
-        return Domain(self.shape, self._units, self.classes)
+        return Domain(self.shape, self._units, self.classes, self.attribute_names)
 
     def from_bytes(self, images: Tensor, generator: torch.Generator) -> Tensor:
         return self.shown(images * ((self.levels - 1) / 255), generator)
@@ -148,11 +162,11 @@ class ImageData(Labelled):
         return self.sample_labelled(count, generator)[0]
 
     def sample_labelled(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        drawn = self._train.at(torch.randint(len(self._train), (count,), generator=generator))
-        images = drawn.images
+        index = torch.randint(len(self._train), (count,), generator=generator)
+        images = self._train.images[index]
         if self.augmentation is not None:
             images = self._augmented(images, self.augmentation, generator)
-        return self.shown(images, generator), drawn.labels
+        return self.shown(images, generator), self.train_labels[index]
 
     def _augmented(
         self, images: Tensor, augmentation: Augmentation, generator: torch.Generator
@@ -226,5 +240,29 @@ def _check_classes(pictures: Pictures, purpose: str, why: str = "") -> None:
         raise BadImages(f"class {name} has no images for {purpose}{why}")
 
 
+def _attributes(part: Pictures) -> Attributes:
+    """Returns the attributes of a part, with no names and values (N, 0) if there are none."""
+    return part.attributes or Attributes(torch.zeros(len(part), 0, dtype=torch.bool), ())
+
+
+def _with_attributes(test: Pictures, names: tuple[str, ...]) -> Pictures:
+    """Returns the test part with its attributes in the order of those of the training part."""
+    own = _attributes(test)
+    only_one = set(names) ^ set(own.names)
+    if only_one:
+        raise BadImages(
+            f"attribute {min(only_one)} is in only one of the training part and the test part: "
+            "both must have the same attributes"
+        )
+    return replace(test, attributes=own.ordered(names))
+
+
 def _size(pictures: Pictures) -> str:
     return " x ".join(str(n) for n in pictures.images.shape[1:])
+
+
+def in_channels(x: Tensor, channels: int) -> Tensor:
+    """Images (N, C, H, W) in one channel or three: colours as grey values, or grey as colour."""
+    if channels == 1 and x.shape[1] == 3:
+        x = (x * torch.tensor(LUMA).reshape(3, 1, 1)).sum(1, keepdim=True)
+    return x.expand(-1, channels, -1, -1)

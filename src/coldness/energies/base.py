@@ -16,12 +16,19 @@ References:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from torch import Tensor, nn
 
 from coldness.domain import Domain
 from coldness.energies.coordinates import Coordinates
+
+Kept = Mapping[str, nn.Module | Tensor]
+"""What the terms of a training keep for the model, by name: encoders, latents of classes."""
+
+NOTHING: Kept = MappingProxyType({})
 
 
 class Energy(nn.Module, ABC):
@@ -38,6 +45,9 @@ class Energy(nn.Module, ABC):
 
     classifies: bool = False
     """Whether `outputs` are class logits."""
+
+    latent: int = 0
+    """Dimension of the latents that it can be conditioned on; 0 for none."""
 
     def __init__(self, coldness: float = 1.0) -> None:
         super().__init__()
@@ -66,6 +76,17 @@ class Energy(nn.Module, ABC):
             if not isinstance(net, Energy) and callable(make := getattr(net, "build", None)):
                 make(domain.shape, max(1, self.classes))
 
+    def updated(self) -> None:
+        """Calls `updated()` of every layer that has it, such as one with spectral norm.
+
+        Training calls it after each step of the optimiser. Layers may keep buffers that follow the
+        weights, but change them here only, so that chains run on one energy.
+        """
+        for part in self.modules():
+            follow = getattr(type(part), "updated", None)
+            if follow is not None and not isinstance(part, Energy):
+                follow(part)
+
     @property
     def is_composite(self) -> bool:
         """Whether this energy is composed of other energies."""
@@ -78,7 +99,7 @@ class Energy(nn.Module, ABC):
     def read(self, outputs: Tensor, condition: Tensor | None = None) -> Tensor:
         """Returns E(x) or, with one condition per example, E(x | condition); shape (B,)."""
         if condition is not None:
-            raise ValueError(f"{type(self).__name__} has no classes to condition on")
+            raise ValueError(f"{type(self).__name__} has nothing to condition on")
         return outputs
 
     def outputs_at(self, y: Tensor) -> Tensor:
@@ -86,10 +107,14 @@ class Energy(nn.Module, ABC):
         return self.outputs(self.coordinates.unwhiten(y))
 
     def given(self, condition: Tensor) -> Energy:
-        """Returns a new energy: that of x given a condition (B,), such as its class."""
-        if not (self.classes or self.classifies):
-            raise ValueError(f"{type(self).__name__} has no classes to condition on")
+        """Returns a new energy: that of x given conditions (B,) or (B, d): classes or latents."""
+        if not (self.classes or self.classifies or self.latent):
+            raise ValueError(f"{type(self).__name__} has no classes or latents to condition on")
         return Given(self, condition)
+
+    def class_condition(self, labels: Tensor, kept: Kept) -> Tensor:
+        """Returns the conditions that stand for these classes (B,): here the classes themselves."""
+        return labels
 
     def bound(self) -> tuple[Energy, tuple[Tensor, ...]]:
         """Returns the unconditional energy and the conditions that it is called with.
@@ -98,8 +123,13 @@ class Energy(nn.Module, ABC):
         """
         return self, ()
 
-    def scores(self, x: Tensor) -> dict[str, Tensor]:
-        """Returns scores (B,) for out-of-distribution detection beside log p; higher for data."""
+    def scores(self, x: Tensor, kept: Kept = NOTHING) -> dict[str, Tensor]:
+        """Returns scores (B,) for out-of-distribution detection beside log p; higher for data.
+
+        Args:
+            x: points (B, ...).
+            kept: what the model keeps beside the energy.
+        """
         return {}
 
     @property
@@ -164,7 +194,7 @@ class Given(Energy):
 
     Args:
         of: the energy E.
-        condition: z (B,), one per example of the batch.
+        condition: one per example of the batch: classes (B,) or latents (B, d).
     """
 
     def __init__(self, of: Energy, condition: Tensor) -> None:

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from coldness.domain import Domain
-from coldness.energies.base import NetworkEnergy
+from coldness.energies.base import NOTHING, Kept, NetworkEnergy
 
 ORDINARY_LOGITS = 30.0
 """Logits of a good classifier differ by tens, and so do its energies. Successful runs with beta* of
@@ -73,7 +73,7 @@ class ClassifierEnergy(NetworkEnergy):
         labels = condition.to(outputs.device).expand(len(outputs))
         return -outputs.gather(1, labels[:, None]).squeeze(1)
 
-    def scores(self, x: Tensor) -> dict[str, Tensor]:
+    def scores(self, x: Tensor, kept: Kept = NOTHING) -> dict[str, Tensor]:
         """Returns maxp, the largest class probability max_y p(y|x)."""
         return {"maxp": self.outputs(x).cpu().double().softmax(1).max(1).values}
 

@@ -196,7 +196,7 @@ def _other_points(
         sets |= _own_samples(model, how.samples, seen)
     sets = {name: noisy(model, x, of_noise) for name, x in sets.items()}
     x_train = noisy(model, data.sample(how.samples, of_sets), of_noise)
-    return compare_with_sets(model.energy, data, seen, x_train, sets)
+    return compare_with_sets(model.energy, data, seen, x_train, sets, model.kept)
 
 
 def _own_samples(model: Model, count: int, like: Tensor) -> Arrays:

@@ -61,15 +61,14 @@ def check_classes(
                 after, bins = reliability(probabilities(energy, x), labelled.test_labels)
                 metrics |= {f"{name}_refined": value for name, value in after.items()}
                 arrays |= {k.replace("y_", "y_refined_", 1): values for k, values in bins.items()}
-    if energy.classes and how.class_samples and model.sampler is not None:
+    if model.has_classes and how.class_samples and model.sampler is not None:
         on_stage("samples by class")
         of_judge, generator = generators(how.seed + 6, model.device)
         with autocast(model.precision, model.device):
-            x, labels = by_class(
-                energy, model.sampler, x_data, how.class_samples, generator, model.step_scale
-            )
-        metrics |= judged(labelled, x, labels, of_judge)
-        arrays |= {"x_class": x, "x_class_labels": labels}
+            x, labels = by_class(model, x_data, how.class_samples, generator, how.guidance)
+        of_classes, table = judged(labelled, x, labels, of_judge)
+        metrics |= of_classes
+        arrays |= {"x_class": x, "x_class_labels": labels, **table}
     return metrics, arrays
 
 

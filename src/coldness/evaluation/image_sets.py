@@ -20,15 +20,12 @@ from torch import Tensor
 
 from coldness.data import Data
 from coldness.data.image_files import read_images
-from coldness.data.images import BadImages
+from coldness.data.images import BadImages, in_channels
 
 IMAGE_SETS = ("noise", "interpolated", "constant")
 
 LARGEST_SET = 2000
 """Most images of a set that are used, drawn at random: AUROC is then known to 0.01."""
-
-LUMA = (0.299, 0.587, 0.114)
-"""Weights of red, green and blue in a grey value, as in picture files."""
 
 
 def image_sets(x_data: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
@@ -60,7 +57,4 @@ def read_image_set(path: str, data: Data) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     some = torch.randperm(len(images), generator=generator)[:LARGEST_SET]
     x = images[some].float()
-    if channels == 1 and x.shape[1] == 3:
-        x = (x * torch.tensor(LUMA).reshape(3, 1, 1)).sum(1, keepdim=True)
-    x = x.expand(-1, channels, -1, -1)
-    return data.from_bytes(x, generator)
+    return data.from_bytes(in_channels(x, channels), generator)

@@ -46,7 +46,7 @@ from torch import Tensor
 
 from coldness.data import Data
 from coldness.data.points import BadPoints, read_points
-from coldness.energies import Energy
+from coldness.energies import NOTHING, Energy, Kept
 from coldness.evaluation.image_sets import IMAGE_SETS, image_sets, read_image_set
 from coldness.evaluation.scores import more_scores
 from coldness.likelihood.potential import potential
@@ -162,7 +162,12 @@ def read_sets(paths: Iterable[str], data: Data) -> dict[str, Tensor]:
 
 
 def compare_with_sets(
-    energy: Energy, data: Data, x_data: Tensor, x_train: Tensor, sets: Mapping[str, Tensor]
+    energy: Energy,
+    data: Data,
+    x_data: Tensor,
+    x_train: Tensor,
+    sets: Mapping[str, Tensor],
+    kept: Kept = NOTHING,
 ) -> tuple[dict[str, float], dict[str, Tensor]]:
     """Metrics of every set, its potentials u_ood_NAME, and other scores: maxp_data, maxp_ood_NAME.
 
@@ -176,6 +181,7 @@ def compare_with_sets(
         x_data: examples (N, ...) that it was not trained on.
         x_train: examples (M, ...) that it was, or could have been, trained on.
         sets: out-of-distribution points (K, ...) by name.
+        kept: what the model keeps beside the energy.
     """
     metrics: dict[str, float] = {}
     arrays: dict[str, Tensor] = {}
@@ -183,7 +189,7 @@ def compare_with_sets(
     beside, scores = _scores_beside(data)
     inside = [score(x_data) for score in scores]
     of_images = data.domain.is_images
-    more = more_scores(energy, x_data, u_data, u_train, of_images)
+    more = more_scores(energy, x_data, u_data, u_train, of_images, kept)
     arrays |= {f"{score}_data": torch.from_numpy(values) for score, values in more.items()}
     for name, x in sets.items():
         u = potential(energy, x)
@@ -194,7 +200,7 @@ def compare_with_sets(
         for figure in of_model if others else ():
             best = min if figure == "fpr95" else max
             metrics[f"{figure}_logp_{name}_{beside}"] = best(other[figure] for other in others)
-        for score, values in more_scores(energy, x, u, u_train, of_images).items():
+        for score, values in more_scores(energy, x, u, u_train, of_images, kept).items():
             arrays[f"{score}_ood_{name}"] = torch.from_numpy(values)
             found = separation(more[score], values)
             metrics |= {f"{figure}_{score}_{name}": value for figure, value in found.items()}

@@ -17,6 +17,7 @@ Weights and activations are stored channels last. CPU time of one Langevin step 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -53,16 +54,18 @@ class Convolutional(nn.Module, ABC):
             ValueError: the network does not support this shape, or was built for another one.
         """
         if len(shape) != 3:
-            raise ValueError(f"{type(self).__name__} needs images (C, H, W), got {_text(shape)}")
+            raise ValueError(
+                f"{type(self).__name__} needs images (C, H, W), got {shape_text(shape)}"
+            )
         if self.shape is None or outputs != self.outputs:
             channels, height, width = self.shape or shape
             self.body, self.head = self.layers((channels, height, width), outputs)
             self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
             self.shape, self.outputs = (channels, height, width), outputs
         if self.shape != tuple(shape):
-            built = _text(self.shape)
+            built = shape_text(self.shape)
             raise ValueError(
-                f"the network was built for images {built}, but the data has {_text(shape)}"
+                f"the network was built for images {built}, but the data has {shape_text(shape)}"
             )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -85,6 +88,17 @@ class MeanOverPositions(nn.Module):
         return x.permute(0, 2, 3, 1).flatten(1, 2).mean(1)[:, :, None, None]
 
 
+class PreciseMean(nn.Module):
+    """(B, C, H, W) to (B, C): the mean over positions, in float32 or better under autocast."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean = MeanOverPositions()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.mean(x.to(torch.promote_types(x.dtype, torch.float32))).flatten(1)
+
+
 def activation(name: Activation, slope: float, inplace: bool = False) -> nn.Module:
     """The activation layer with this name.
 
@@ -101,9 +115,10 @@ def check_square(shape: tuple[int, int, int], net: str, sides: str, fits: bool) 
     """Raise ValueError unless images are square and `fits` is true."""
     if shape[1] != shape[2] or not fits:
         raise ValueError(
-            f"{net} needs square images with a side of {sides} pixels, got {_text(shape)}"
+            f"{net} needs square images with a side of {sides} pixels, got {shape_text(shape)}"
         )
 
 
-def _text(shape: tuple[int, ...]) -> str:
+def shape_text(shape: Sequence[int]) -> str:
+    """(3, 32, 32), for messages."""
     return "(" + ", ".join(map(str, shape)) + ")"

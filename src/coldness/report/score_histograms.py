@@ -108,6 +108,14 @@ SCORES = (
         "to the left of it.",
         "\u2212|U \u2212 mean|, relative to data (spreads)",
     ),
+    Score(
+        "joint",
+        "joint",
+        "Energy and latent",
+        "Negative energy plus the weighted cosine between the model's direction and the encoder's "
+        "latent (CLEL, Eq. 14). A set that the model tells from data lies to the left of it.",
+        "score, relative to data (spreads)",
+    ),
 )
 
 

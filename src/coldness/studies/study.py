@@ -44,7 +44,7 @@ from coldness.metrics import STUDIED
 from coldness.signatures import nearest
 from coldness.studies.claims import CHECKS, is_meant
 from coldness.studies.theory import NUMBERS
-from coldness.training.recipe import RecipeError, find, find_file
+from coldness.training.recipe import RecipeError, find
 from coldness.training.settings import Settings
 
 Options = dict[str, Any]
@@ -150,7 +150,7 @@ def packaged_studies() -> dict[str, Path]:
 
 def find_study(study: str) -> Path:
     """The file of a packaged name or of a path."""
-    return find_file(study, packaged_studies(), "study", "coldness reproduce --list")
+    return find(study, packaged_studies(), "study", "coldness reproduce --list")
 
 
 def read_study(study: str) -> Study:

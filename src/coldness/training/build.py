@@ -47,12 +47,16 @@ def build(s: Settings) -> Training:
     check_coordinates(energy, x_data)
     optimiser = s.optimiser(list(energy.parameters()))
     _, wrapped = fabric.setup(energy, optimiser)
-    ema = None if s.ema is None else MovingAverage(energy, s.ema)
+    ema = None if s.average is None else MovingAverage(energy, s.average)
     for source in s.sources:
         source.start.prepare(x_data.to(fabric.device), energy.coordinates, of_chains)
     for term in s.terms:
         term.prepare(energy, data, of_chains)
-    compiled = [_compile(s, source.steps) for source in s.sources]
+    compiled = [
+        s.compile == "always"
+        or (s.compile == "auto" and worth_compiling(s.iterations * source.steps))
+        for source in s.sources
+    ]
     live = Live(s, fabric.device)
     return Training(s, fabric, wrapped, ema, of_data, of_chains, compiled, live)
 
@@ -91,9 +95,3 @@ def _examples(s: Settings, generator: torch.Generator) -> Tensor:
         order = torch.randperm(len(train), generator=generator)
         return train[order[: VALUES_FOR_COVARIANCE // values]]
     return x
-
-
-def _compile(s: Settings, steps: int) -> bool:
-    if s.compile == "auto":
-        return worth_compiling(s.iterations * steps)
-    return s.compile == "always"

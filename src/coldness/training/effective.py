@@ -12,6 +12,8 @@ from coldness.guard.remedies import Relief
 from coldness.schedules import value_at
 from coldness.training.settings import Settings
 
+NO_RELIEF = Relief()
+
 
 @dataclass(frozen=True)
 class Effective:
@@ -39,36 +41,38 @@ class Effective:
 def effective(s: Settings, relief: Relief, t: int) -> Effective:
     """The settings at iteration t under this relief."""
     n = s.iterations
-    sources = [relief.source_of(source) for source in s.sources]
-    betas = betas_of(s, relief, t)
+    betas = [value_at(s.beta_of(source), t, n) for source in s.sources]
+    now = Effective(
+        sources=s.sources,
+        betas=betas,
+        temperings=[s.contrast.tempering_at(beta, t, n) for beta in betas],
+        step_scales=[value_at(source.step_scale, t, n) for source in s.sources],
+        rate=value_at(s.learning_rate, t, n),
+        data_noise=None if s.data_noise == 0 else s.data_noise_at(t),
+        least_grad_scale=s.least_grad_scale,
+    )
+    return now if relief == NO_RELIEF else _relieved(now, s, relief, t)
+
+
+def _relieved(now: Effective, s: Settings, relief: Relief, t: int) -> Effective:
+    """The values with the relief applied."""
+    n, dimensions, set_to = s.iterations, s.data.domain.dimensions, s.contrast.tempering
+    tempering = None if set_to is None else value_at(set_to, t, n)
+    sources = [relief.source_of(source) for source in now.sources]
+    betas = [relief.beta_of(beta, dimensions, tempering) for beta in now.betas]
+    noise = now.data_noise
+    if relief.data_noise:
+        largest_step = max(source.final_step(t, n) for source in sources)
+        noise = max(noise or 0.0, relief.data_noise * (2 * largest_step) ** 0.5)
     return Effective(
         sources=sources,
         betas=betas,
         temperings=[s.contrast.tempering_at(beta, t, n) for beta in betas],
         step_scales=[
-            value_at(source.step_scale, t, n) * relief.step_scale(source) for source in sources
+            scale * relief.step_scale(source)
+            for scale, source in zip(now.step_scales, sources, strict=True)
         ],
-        rate=value_at(s.learning_rate, t, n) * relief.rate,
-        data_noise=_data_noise(s, relief, sources, t),
-        least_grad_scale=max(s.least_grad_scale, relief.least_grad_scale),
+        rate=now.rate * relief.rate,
+        data_noise=noise,
+        least_grad_scale=max(now.least_grad_scale, relief.least_grad_scale),
     )
-
-
-def betas_of(s: Settings, relief: Relief, t: int) -> list[float]:
-    """Beta of every source at iteration t under this relief."""
-    n, dimensions, set_to = s.iterations, s.data.domain.dimensions, s.contrast.tempering
-    tempering = None if set_to is None else value_at(set_to, t, n)
-    return [
-        relief.beta_of(value_at(s.beta_of(source), t, n), dimensions, tempering)
-        for source in s.sources
-    ]
-
-
-def _data_noise(s: Settings, relief: Relief, sources: list[Source], t: int) -> float | None:
-    if s.data_noise == 0 and not relief.data_noise:
-        return None
-    own = s.data_noise_at(t)
-    if not relief.data_noise:
-        return own
-    steps = [source.final_step(t, s.iterations) for source in sources]
-    return max(own, relief.data_noise * (2 * max(steps)) ** 0.5)

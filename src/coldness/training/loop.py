@@ -36,7 +36,7 @@ from coldness.precision import autocast
 from coldness.runs.log import ATTEMPT
 from coldness.seeds import generators
 from coldness.training.advice import advice
-from coldness.training.effective import Effective, betas_of, effective
+from coldness.training.effective import Effective, effective
 from coldness.training.ema import MovingAverage
 from coldness.training.live import Live
 from coldness.training.settings import Settings
@@ -157,7 +157,8 @@ class Training:
             )
         # |dE|, as in the Anatomy paper: without coldness and without tempering.
         r = chains.gradient_norm / (self.energy.coldness * (tempering or 1))
-        metrics.update(_of(k, {"r": r, "acceptance": chains.acceptance, **source.metrics()}))
+        found = {"r": r, "acceptance": chains.acceptance, **source.metrics()}
+        metrics.update({source_key(name, k): value for name, value in found.items()})
         return chains
 
     def _contrast(
@@ -172,7 +173,8 @@ class Training:
         s, losses, weights = self.settings, [], []
         self.weighed = []
         for members in self.contrasts:
-            beta, shared = now.betas[members[0]], len(members) > 1
+            first = members[0]
+            beta = now.betas[first]
             found = s.contrast(
                 u_data,
                 [u_model[k] for k in members],
@@ -184,11 +186,10 @@ class Training:
             weights.append(found.weights)
             together = torch.cat([u_model[k].detach() for k in members])
             self.weighed.append((together, found.weights.w, beta))
-            metrics.update(_of(members[0], {**found.metrics, "beta": beta}))
+            metrics.update({source_key(name, first): v for name, v in found.metrics.items()})
+            metrics[source_key("beta", first)] = beta
             for k in members:
-                metrics.update(
-                    _of(k, _of_source(u_data, u_model[k], carried[k], shared, k == members[0]))
-                )
+                metrics.update(_of_source(k, members, u_data, u_model[k], carried[k]))
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum(), weights
 
     def _terms(self, batch: Batch, contrast: Tensor, metrics: Metrics) -> Tensor:
@@ -215,9 +216,12 @@ class Training:
             torch.nn.utils.clip_grads_with_norm_(self.parameters, s.clip_gradient, norm)
         starved = now.least_grad_scale > 0 and _grad_scale(metrics) < now.least_grad_scale
         if not starved:
+            if self.ema is not None and self.ema.how.first:
+                self.ema.update(t)
             self.optimiser.step()
-            if self.ema is not None:
-                self.ema.update()
+            self.energy.updated()
+            if self.ema is not None and not self.ema.how.first:
+                self.ema.update(t)
         for term in s.terms:
             term.update(t, n)
         self.iteration += 1
@@ -283,7 +287,7 @@ class Training:
 
     def betas(self, relief: Relief) -> list[float]:
         """Beta of every source under this relief, at the present iteration."""
-        return betas_of(self.settings, relief, self.iteration)
+        return effective(self.settings, relief, self.iteration).betas
 
     def largest_beta(self) -> float:
         """The largest beta at which the present negatives of every contrast keep least_fraction.
@@ -347,15 +351,10 @@ class Training:
             raise BadFile(f"the checkpoint does not fit this run's settings ({line})") from error
 
 
-def _of(k: int, metrics: Mapping[str, Tensor | float]) -> Metrics:
-    """Metrics of source k, with a suffix on their names from the second source on."""
-    return {source_key(name, k): value for name, value in metrics.items()}
-
-
 def _of_source(
-    u_data: Tensor, u_model: Tensor, carried: Tensor | None, shared: bool, first: bool
+    k: int, members: Sequence[int], u_data: Tensor, u_model: Tensor, carried: Tensor | None
 ) -> Metrics:
-    """Metrics of one source on U, in addition to those of its contrast.
+    """Metrics of source k on U, in addition to those of its contrast, which `members` share.
 
     d_std is the standard deviation of the computational loss over pairs (data n, chain n), if their
     numbers are equal (Revisiting Contrastive Divergence, section 4.2.3). It is left out if chains
@@ -367,9 +366,9 @@ def _of_source(
     metrics: Metrics = {}
     if len(u_data) == len(u_model) and carried is None:
         metrics["d_std"] = torch.std(u_data - u_model, correction=0)
-    if shared:
+    if len(members) > 1:
         std, mean = moments(u_model, None if carried is None else normalised(carried).to(u_model))
-        own = "_source" if first else ""
+        own = "_source" if k == members[0] else ""
         metrics.update(
             {
                 f"d{own}": u_data.mean() - mean,
@@ -377,7 +376,7 @@ def _of_source(
                 f"u_model_std{own}": std,
             }
         )
-    return metrics
+    return {source_key(name, k): value for name, value in metrics.items()}
 
 
 def _grad_scale(metrics: Mapping[str, Tensor | float]) -> float:

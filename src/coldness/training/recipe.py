@@ -98,7 +98,15 @@ class Recipe:
                 changes.pop(path, None)  # the last override of a path counts
                 changes[path] = describe(value)
             source = yaml.safe_dump([node, changes], sort_keys=False)
-            text = complete(Settings, _changed(node, changes), allow_imports=allow_imports)
+            # Overrides of kernels in lists are applied before the temperature, which then sets the
+            # step of the new kernel; all others, such as coldness, after.
+            early = [path for path in changes if path.split(".")[0] in ("sources", "temperature")]
+            for path in early:
+                override(node, path, changes[path])
+            _expand_temperature(node)
+            for path in [path for path in changes if path not in early]:
+                override(node, path, changes[path])
+            text = complete(Settings, node, allow_imports=allow_imports)
         except ConfigurationError as error:
             raise RecipeError(str(error)) from error
         return cls(text, name, allow_imports, source)
@@ -166,13 +174,23 @@ def packaged() -> dict[str, Path]:
     return {path.relative_to(folder).with_suffix("").as_posix(): path for path in paths}
 
 
-def find(recipe: str) -> Path:
-    """The file of a packaged name or of a path."""
-    return find_file(recipe, packaged(), "recipe", "coldness recipes")
+def find(
+    name: str,
+    known: Mapping[str, Path] | None = None,
+    kind: str = "recipe",
+    command: str = "coldness recipes",
+) -> Path:
+    """The file of a known name or of a path.
 
-
-def find_file(name: str, known: dict[str, Path], kind: str, command: str) -> Path:
-    """The file of a known name or of a path; `command` lists the known names."""
+    Args:
+        name: a known name or a path.
+        known: files by name; None for the packaged recipes.
+        kind: what the file is, for the message.
+        command: lists the known names, for the message.
+    Raises:
+        RecipeError: there is no such file.
+    """
+    known = packaged() if known is None else known
     path = known.get(name, Path(name))
     if not path.is_file():
         raise RecipeError(f"no {kind} {name!r}{nearest(name, known)}; see `{command}`")
@@ -202,20 +220,6 @@ def _based(recipe: dict[str, Any], path: Path) -> dict[str, Any]:
     for name, value in changes.items():
         override(whole, str(name), value, whole=True)
     return whole
-
-
-def _changed(node: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe with its overrides. Overrides of kernels in lists are applied before the
-    temperature, which then sets the step of the new kernel; all others, such as coldness, after."""
-    early = {path for path in changes if path.split(".")[0] in ("sources", "temperature")}
-    for path in changes:
-        if path in early:
-            override(node, path, changes[path])
-    _expand_temperature(node)
-    for path in changes:
-        if path not in early:
-            override(node, path, changes[path])
-    return node
 
 
 def override(node: dict[str, Any], path: str, value: Any, whole: bool = False) -> None:

@@ -24,6 +24,7 @@ from coldness.likelihood.walkers import Walkers
 from coldness.objectives import Contrast, Term
 from coldness.precision import Precision
 from coldness.schedules import Schedule
+from coldness.training.ema import Average
 from coldness.training.stopping import Stop
 
 Optimiser = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
@@ -49,6 +50,8 @@ class Evaluation:
         class_samples: number of chains per class, for models with classes.
         refine_steps: steps of the sampler from test examples, which are then classified again;
             0 for none.
+        guidance: weight of latents in samples by class, of energies with latents; None for that of
+            the energy.
     """
 
     samples: int = 4000
@@ -62,6 +65,7 @@ class Evaluation:
     features: Features = "effnet"
     class_samples: int = 20
     refine_steps: int = 0
+    guidance: float | None = None
 
     def __post_init__(self) -> None:
         if self.grid % 2:
@@ -97,7 +101,7 @@ class Settings:
             that normalises gradients turns a vanishing gradient into a full-size step (beta paper,
             Appendix H). 0 for never; otherwise one number per iteration is read from the device.
         ema: decay of an exponential moving average of the weights, which is then the model that
-            is evaluated; None for no average.
+            is evaluated, or `Average` for further options; None for no average.
         preconditioner: coordinates estimated from the data for network, starts and kernels.
         seed: of everything random.
         threads: number of CPU threads; 1 is fastest for small networks; None for all.
@@ -131,7 +135,7 @@ class Settings:
     learning_rate: float | Schedule = 1.0
     clip_gradient: float | None = None
     least_grad_scale: float = 0.0
-    ema: float | None = None
+    ema: float | Average | None = None
     preconditioner: Kind = "none"
     seed: int = 0
     threads: int | None = 1
@@ -155,10 +159,9 @@ class Settings:
         if not self.sources:
             raise ValueError("sources must name at least one stream of negatives")
         check_noise(self.data_noise, self.sources)
+        self.average  # noqa: B018 - its checks
         if self.sampler is not None:
             _check_sampler(self.sampler)
-        if self.ema is not None and not 0 < self.ema < 1:
-            raise ValueError(f"ema must be between 0 and 1, got {self.ema}")
         if self.clip_gradient is not None and not self.clip_gradient > 0:
             raise ValueError(f"clip_gradient must be > 0, got {self.clip_gradient}")
         if not 0 <= self.least_grad_scale < 1:
@@ -173,6 +176,11 @@ class Settings:
             raise ValueError("stop needs the log-likelihood that live measures: set live")
         if len({source.conditional for source in self.sources}) > 1:
             raise ValueError("sources must be all conditional or all not: they share the data")
+
+    @property
+    def average(self) -> Average | None:
+        """How weights are averaged, if they are."""
+        return Average(self.ema) if isinstance(self.ema, (int, float)) else self.ema
 
     @property
     def conditional(self) -> bool:
