@@ -23,13 +23,14 @@ from coldness.chains import (
 )
 from coldness.configuration import construct, describe
 from coldness.data import Augmentation, Compose, Flip, ResizedCrop
+from coldness.doctor.temperature import temperature_lines
 from coldness.energies import Coordinates, Energy, ScalarEnergy
 from coldness.evaluation.chain_checks import ChainChecks
 from coldness.kernels import MALA, GeometricSteps, Kernel, Langevin, StepSchedule
 from coldness.nets import MLP
 from coldness.training import build
 from laws import generator
-from small import settings, trained, untrained
+from small import measured, settings, trained, untrained
 
 SHAPE = (1, 4, 5)
 X_DATA = torch.rand(10, *SHAPE, generator=generator(1))
@@ -226,6 +227,23 @@ transition:
     again = construct(Source, yaml.safe_load(yaml.safe_dump(describe(source))))
     assert again.transition == source.transition
     source.check_examples((3, 32, 32))
+
+
+def test_long_chains_make_steps_without_transitions() -> None:
+    """At least as many as short ones make with them."""
+    given = ["--energy.net={class_path: MLP}", "--sampler.steps=6", "--evaluation.ais=null"]
+    moved = ["--sampler.transition=Affine"]
+    for words, steps in ((given, 6), (given + moved, 12)):
+        metrics, arrays = measured(settings("digits", *words, "--evaluation.samples=20"))
+        assert (metrics["short_steps"], metrics["long_steps"]) == (6, steps)
+        assert torch.equal(arrays["x_short"], arrays["x_long"]) == (steps == 6)
+
+
+def test_transitions_are_named_before_a_run() -> None:
+    s = settings("digits", "--sources.0.transition=Affine", "--sources.0.transition_every=2")
+    lines = list(temperature_lines(s))
+    assert "  Affine of chains before every 2 steps" in lines
+    assert sum("of chains before" in line for line in lines) == 1
 
 
 # What is refused.

@@ -23,6 +23,9 @@ def temperature_lines(settings: Settings) -> Iterator[str]:
         pair = DriftNoise.of(h, coldness)
         name = f"{called}: {type(source.start).__name__}, {type(source.kernel).__name__}"
         yield f"{name}, {source.steps} steps"
+        if source.transition is not None:
+            every = source.transition_every or source.steps
+            yield f"  {type(source.transition).__name__} of chains before every {every} steps"
         yield f"  coldness {coldness:.6g}, step size h = {h:.6g} on U"
         yield f"  = drift {pair.drift:.6g} on E, noise {pair.noise:.6g} per step"
         last = DriftNoise.of(source.final_step(0, settings.iterations), coldness)

@@ -1,7 +1,7 @@
 """Whether chains of a trained model reach the data, and whether they stay there.
 
-    short    from noise, with the given number of steps
-    long     the same chains, continued at the last step size of their schedule
+    short    from noise, with the given number of steps, and transitions if the source has any
+    long     the same chains, continued at the last step size of their schedule, without transitions
     data     from data, with a tenth as many steps
     mala     the short chains, continued with a Metropolis test and a step size adapted to a target
              acceptance, with as many steps as those from data

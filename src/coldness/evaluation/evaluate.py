@@ -253,7 +253,9 @@ def _chains(
 ) -> Found:
     of_data, of_chains = streams
     short_steps = source.steps
-    long_steps = max(how.long_steps, short_steps)
+    # Short chains may have transitions; long chains then make as many steps again without them.
+    least = short_steps if source.transition is None else 2 * short_steps
+    long_steps = max(how.long_steps, least)
     data_steps = max(1, long_steps // SHARE_FROM_DATA)
     checks = ChainChecks(
         model.energy,
