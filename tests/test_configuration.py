@@ -47,7 +47,14 @@ from coldness.data import (
     Grey,
     ResizedCrop,
 )
-from coldness.energies import ClassifierEnergy, Energy, ScalarEnergy, Sum
+from coldness.energies import (
+    ClassifierEnergy,
+    Energy,
+    MultiHeadEnergy,
+    ScalarEnergy,
+    SphericalEnergy,
+    Sum,
+)
 from coldness.guard.policy import Guard
 from coldness.guard.remedies import MoreSteps, default_ladder
 from coldness.kernels import (
@@ -70,7 +77,17 @@ from coldness.nets import (
     ViTEncoder,
     WideResNet,
 )
-from coldness.objectives import Contrast, CrossEntropy, EnergyL2, Term
+from coldness.objectives import (
+    BYOL,
+    Contrast,
+    CrossEntropy,
+    EnergyL2,
+    Guidance,
+    Labels,
+    SimCLR,
+    Teacher,
+    Term,
+)
 from coldness.schedules import Cosine, Geometric, Linear, Schedule, Stairs, WarmUp
 from coldness.training.settings import Evaluation
 
@@ -116,7 +133,12 @@ PARTS: list[tuple[type, Any]] = [
     (Energy, ClassifierEnergy(WideResNet(10, 1), 20_000.0, 10)),
     (Energy, ClassifierEnergy(MLP())),
     (Energy, Sum([ScalarEnergy(MLP(2)), ScalarEnergy(MLP(2), 3.0)], [0.5, 2.0])),
+    (Energy, SphericalEnergy(MLP(), 800.0, 6, 0.1, 0.2, "linear", 32)),
+    (Energy, MultiHeadEnergy(MLP(), 800.0, 6, 0.1, 0.2, 32)),
     (Term, CrossEntropy(2.0)),
+    (Term, Guidance(SimCLR(SmallEncoder(6, 4, 16), Flip(), 0.3, False, ema=0.9), 5)),
+    (Teacher, BYOL(SmallEncoder(6, 4, 16), None, 8, 0.9, learning_rate=0.5, batch_size=9)),
+    (Teacher, Labels()),
     (Term, EnergyL2(0.1)),
     (Term, faults.NaNGradient(3)),
     (Contrast, Contrast(WarmUp(10, 0.9), "batch_corrected", 1.0)),

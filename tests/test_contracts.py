@@ -75,9 +75,11 @@ from coldness.energies import (
     GaussianMixture,
     Given,
     Mixture,
+    MultiHeadEnergy,
     PlanarRings,
     RadialRings,
     ScalarEnergy,
+    SphericalEnergy,
     Sum,
     Tempered,
     check_uncoupled,
@@ -103,7 +105,7 @@ from coldness.nets import (
     ViTEncoder,
     WideResNet,
 )
-from coldness.objectives import Batch, CrossEntropy, EnergyL2, Term
+from coldness.objectives import Batch, CrossEntropy, EnergyL2, Guidance, Labels, Term
 from coldness.schedules import Cosine, Geometric, Linear, Schedule, Stairs, WarmUp
 from kernel_contract import (
     LIMIT,
@@ -159,12 +161,14 @@ ENERGIES: dict[type[Energy], Callable[[], Energy]] = {
     Tempered: lambda: Tempered(copy.deepcopy(GAUSSIAN), 0.5),
     ClassifierEnergy: lambda: ClassifierEnergy(of_classes(), 5.0, 3),
     Given: lambda: Given(ClassifierEnergy(of_classes(), 5.0, 3), torch.tensor([1])),
+    SphericalEnergy: lambda: SphericalEnergy(of_classes(12), 5.0, 12, 0.3, 0.2, "linear", 6),
+    MultiHeadEnergy: lambda: MultiHeadEnergy(of_classes(12), 5.0, 12, 0.3, 0.2, 6),
 }
 
 
-def of_classes() -> MLP:
+def of_classes(outputs: int = 3) -> MLP:
     net = MLP(2, (8, 8), "silu")
-    net.build((2,), 3)
+    net.build((2,), outputs)
     return net
 
 
@@ -241,7 +245,13 @@ SCHEDULES: dict[type[Schedule], Callable[[], Schedule]] = {
 TERMS: dict[type[Term], Callable[[], Term]] = {
     CrossEntropy: lambda: CrossEntropy(0.3),
     EnergyL2: lambda: EnergyL2(0.3),
+    Guidance: lambda: Guidance(Labels(), 0),
 }
+ENERGY_OF_TERM: dict[type[Term], type[Energy]] = {
+    CrossEntropy: ClassifierEnergy,
+    Guidance: SphericalEnergy,
+}
+"""The energies of terms that do not work with every energy."""
 
 
 def parts(package: ModuleType, base: type) -> list[type]:
@@ -855,10 +865,14 @@ def test_schedules_are_values_that_give_numbers(part: type) -> None:
 @every(coldness.objectives, Term)
 def test_terms_are_numbers_with_a_gradient(part: type) -> None:
     term = example(part, TERMS)
-    energy = ENERGIES[ClassifierEnergy if term.wants_labels else ScalarEnergy]().double()
+    energy = ENERGIES[ENERGY_OF_TERM.get(part, ScalarEnergy)]().double()
+    term.check(energy, Digits())
     x_data, x_model = normal(5, 2), normal(3, 2, seed=15)
     labelled = (normal(4, 2, seed=16), torch.tensor([0, 2, 1, 1])) if term.wants_labels else None
-    loss = term(Batch(energy, x_data, x_model, energy(x_data), energy(x_model), labelled))
+    outputs = {"outputs_data": energy.outputs(x_data), "outputs_model": energy.outputs(x_model)}
+    loss = term(
+        Batch(energy, x_data, x_model, energy(x_data), energy(x_model), labelled, **outputs)
+    )
     assert loss.shape == ()
     loss.backward()
     assert any(p.grad is not None and bool(p.grad.any()) for p in energy.parameters())

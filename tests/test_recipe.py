@@ -31,12 +31,17 @@ def needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[st
 
 def toy(name: str) -> list[str]:
     """Recipes of images at a size that runs anywhere: the parts are as they are, but smaller."""
-    if not name.startswith("cifar10"):
+    if not name.startswith(("cifar10", "shapes")):
         return []
     settings = read(name).parts()
     of_sources = [f"--sources.{k}.steps=2" for k in range(len(settings.sources))]
     banks = [k for k, source in enumerate(settings.sources) if source.start.has_state]
     of_sources += [f"--sources.{k}.start.capacity=20" for k in banks]
+    if "clel" in name:
+        net = ["--energy.net.widths=[2, 2]", "--energy.net.hidden=4", "--energy.hidden=4"]
+        latents = ["--energy.latent=3", "--terms.0.teacher.encoder.latent=3"]
+        encoder = ["--terms.0.teacher.encoder.width=2", "--terms.0.teacher.encoder.hidden=4"]
+        return ["--batch_size=4", *net, *latents, *encoder, *of_sources]
     depth = ["--energy.net.depth=10"] if "jem" in name else []
     # A covariance needs more images than there are dimensions.
     size = ["--data.size=8"] if settings.preconditioner == "full" else []

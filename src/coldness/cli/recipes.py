@@ -17,8 +17,8 @@ from coldness.training.recipe import packaged
 
 GROUPS = (
     ("Points, your own or of known density:", ("points", "mixture", "rings", "two-modes")),
-    ("Images:", ("digits",)),
-    ("CIFAR-10, for a GPU; each also as NAME-small, for a CPU:", ("cifar10",)),
+    ("Images:", ("digits", "shapes")),
+    ("CIFAR-10, for a GPU; many also as NAME-small, for a CPU:", ("cifar10",)),
     ("Runs that fail on purpose, to see what the guard does:", ("failures/",)),
 )
 """Headings, and how the names below them begin."""
@@ -42,7 +42,7 @@ def main(words: list[str]) -> int:
         return 0
     for heading, beginnings in GROUPS:
         names = [n for begin in beginnings for n in recipes if n.startswith(begin)]
-        shown = [n for n in names if n.removesuffix("-small") == n]
+        shown = [n for n in names if n == (full := n.removesuffix("-small")) or full not in recipes]
         width = max(len(name) for name in shown)
         output.print(f"\n{heading}")
         for name in shown:

@@ -37,6 +37,10 @@ from coldness.energies.base import NOTHING, Kept, NetworkEnergy
 
 Kind = Literal["mlp", "linear", "identity"]
 
+ORDINARY_ENERGY = 1.0
+"""Energies of data and negatives that differ by less are normal in training: with the paper's
+regularisation of 1, E rarely exceeds 1."""
+
 SLOPE = 0.2
 """Of the leaky ReLU of projectors and heads."""
 
@@ -88,6 +92,10 @@ class LatentEnergy(NetworkEnergy):
             return self.marginal(outputs)
         along = (self.direction(outputs) * condition.to(outputs)).sum(1)
         return self.marginal(outputs) - self.guidance * along
+
+    @property
+    def ordinary_gap(self) -> float:
+        return ORDINARY_ENERGY * self.coldness
 
     def class_condition(self, labels: Tensor, kept: Kept) -> Tensor:
         latents = kept.get("class_latents")
