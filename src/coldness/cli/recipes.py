@@ -17,7 +17,7 @@ from coldness.training.recipe import packaged
 
 GROUPS = (
     ("Points, your own or of known density:", ("points", "mixture", "rings", "two-modes")),
-    ("Images:", ("digits", "shapes")),
+    ("Images:", ("digits",)),
     ("CIFAR-10, for a GPU; many also as NAME-small, for a CPU:", ("cifar10",)),
     ("Runs that fail on purpose, to see what the guard does:", ("failures/",)),
 )

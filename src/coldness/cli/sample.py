@@ -4,7 +4,7 @@ examples:
   coldness sample runs/mixture2d-0 --n 5000 --steps 2000 --out samples.npz
   coldness sample runs/digits-jem-0 --label 3
   coldness sample runs/digits-clel-0 --like three.png --n 64
-  coldness sample runs/shapes-clel-0 --all-of red,circle,-large --guidance 0.02
+  coldness sample runs/faces --all-of young,smiling,-hat --guidance 0.02
 
 MODEL is the folder of a run or of a saved model; the data it was trained on is not needed. The file
 holds x, one sample per row in the data's own units, and potential, U(x) = -log p(x) - log Z. Chains
