@@ -43,6 +43,11 @@ NO_CONFINEMENT = (
 CLAMPED = "chains are clamped to a box, but Z is that of the whole space"
 COLLAPSED = "few walkers carry all the weight (collapsed effective sample size)"
 
+NOT_COMPARED = (
+    "early stopping could not compare the last {} checks: log Z is not known to within live.renew "
+    "(more live.chains or live.levels make it more accurate)"
+)
+
 News = tuple[Literal["warning", "note"], str]
 
 
@@ -135,8 +140,10 @@ class Live:
                 self._note(self.reason)
                 return row
             measured = self._metrics(found, run.energy)
-            if "live_log_likelihood" in measured:
+            if "live_log_likelihood" in measured and found.error <= self.population.how.renew:
                 self._judge(measured, run)
+            elif self.stopping.skip():
+                self.news.append(("note", NOT_COMPARED.format(self.stopping.skipped)))
         self._note(COLLAPSED if found.collapsed else "")
         self.last = measured
         return {**row, **measured}
