@@ -96,7 +96,7 @@ class Walkers:
     """
 
     chains: int = 1024
-    every: int = 20
+    every: int = 40
     steps: int = 1
     kernel: Kernel = field(default_factory=lambda: HMC(0.2, leapfrog_steps=3))
     target: float = 0.75

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from coldness.energies import Energy
 from coldness.likelihood.ais import NotFinite
 from coldness.likelihood.potential import potential
-from coldness.likelihood.walkers import Estimate, Population
+from coldness.likelihood.walkers import REST, Estimate, Population
 from coldness.objectives import Term
 from coldness.seeds import own_generator
 from coldness.training.settings import Settings
@@ -81,11 +81,11 @@ class Live:
     """
 
     def __init__(self, s: Settings, device: torch.device | str = "cpu") -> None:
-        self.domain, self.terms = s.data.domain, s.terms
+        self.domain, self.terms, self.iterations = s.data.domain, s.terms, s.iterations
         self.stopping = Stopping(s.stop)
         self.population: Population | None = None
         self.points = torch.empty(0)
-        self.reason, self.noted = "", ""
+        self.reason, self.noted, self.collapsed = "", "", 0
         self.news: list[News] = []
         self.best = -math.inf
         self.last: dict[str, float] = {}
@@ -144,7 +144,10 @@ class Live:
                 self._judge(measured, run)
             elif self.stopping.skip():
                 self.news.append(("note", NOT_COMPARED.format(self.stopping.skipped)))
-        self._note(COLLAPSED if found.collapsed else "")
+        self.collapsed = self.collapsed + 1 if found.collapsed else 0
+        last = run.iteration + self.population.how.every > self.iterations
+        if self.collapsed > REST or (found.collapsed and last):
+            self._note(COLLAPSED)
         self.last = measured
         return {**row, **measured}
 
@@ -190,7 +193,11 @@ class Live:
         return {"energy": run.energy.state_dict(), "kept": _states(self.terms)}
 
     def _note(self, reason: str) -> None:
-        """Says once why log Z is not measured."""
+        """Says once why log Z is not measured.
+
+        Walkers that collapse while the first weights change fast are no news: they start anew after
+        REST moves. It is one if that did not help, or if the run ends so.
+        """
         if reason and reason != self.noted:
             self.news.append(("note", f"log Z is not measured while training: {reason}"))
         self.noted = reason
@@ -220,6 +227,7 @@ class Live:
             "stopping": self.stopping.state_dict(),
             "reason": self.reason,
             "noted": self.noted,
+            "collapsed": self.collapsed,
             "best": self.best,
             "last": dict(self.last),
         }
@@ -231,6 +239,7 @@ class Live:
         self.stopping.load_state_dict(state["stopping"])
         self.best, self.last = state["best"], dict(state["last"])
         self.reason, self.noted = state["reason"], state["noted"]
+        self.collapsed = state["collapsed"]
         self.news = []
         saved = state["population"]
         if len(saved["y"]) in (0, self.population.how.chains):
