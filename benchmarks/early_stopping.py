@@ -65,7 +65,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.early_stopping")
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="default 3")
     parser.add_argument("--iterations", type=int, default=2500, metavar="N", help="default 2500")
-    parser.add_argument("--every", type=int, default=100, metavar="K", help="of hindsight, default 100")
+    parser.add_argument(
+        "--every", type=int, default=100, metavar="K", help="of hindsight, default 100"
+    )
     parser.add_argument("--patience", type=int, default=20, metavar="K", help="default 20")
     options = parser.parse_args()
     with threads(1):

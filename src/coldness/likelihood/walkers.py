@@ -30,10 +30,10 @@ Such walkers, and those whose error exceeds `renew`, are started anew at the pre
 most once in REST moves. Fresh walkers are exact in mean again.
 
 The step size is adapted from the acceptance of past moves. A kernel that depends on past states of
-the walkers makes the equality approximate, with an error that vanishes with their number. Successive
-moves have different step sizes (STEP_FACTORS of AIS): with one length for all, trajectories of half
-a period return to the distance that they came from, and errors of log Z grew to four times what the
-groups stated.
+the walkers makes the equality approximate, with an error that vanishes with their number.
+Successive moves have different step sizes (STEP_FACTORS of AIS): with one length for all,
+trajectories of half a period return to the distance that they came from, and log Z was wrong by up
+to four times its stated error.
 
 Not to be confused with weighted chains that train the model: a network learns the errors of its
 own chains, and log Z from these is biased.
@@ -95,8 +95,8 @@ class Walkers:
         points: largest number of validation points whose log-likelihood is measured.
     """
 
-    chains: int = 1024
-    every: int = 40
+    chains: int = 512
+    every: int = 20
     steps: int = 1
     kernel: Kernel = field(default_factory=lambda: HMC(0.2, leapfrog_steps=3))
     target: float = 0.75

@@ -4,10 +4,9 @@ Every measurement of the walkers (likelihood/walkers.py) is a check. The weights
 are kept, and training ends after `patience` checks in a row without a better one. The trained model
 has the kept weights, also if training runs to its last iteration.
 
-A check whose standard error of log Z exceeds `live.renew` is skipped: worn-out walkers err upwards in
-the log-likelihood, and one value that is too high by a nat would end every later comparison. All
-checks use the same validation points, so what these few points have in common with each other
-cancels in comparisons.
+A check whose standard error of log Z exceeds `live.renew` is skipped: a value that is too high by
+a nat would win every later comparison. All checks use the same validation points, so the scatter of
+these points cancels in comparisons as far as it is the same under two models.
 
 Choosing the best of many estimates makes it too high, and walkers err on that side anyway.
 Therefore log Z of the kept model is estimated afresh by AIS, like that of any trained model.
