@@ -12,7 +12,7 @@ import torch
 from coldness.energies import Gaussian, GaussianMixture, ScalarEnergy, Sum, Tempered
 from coldness.files import load_checkpoint
 from coldness.kernels import HMC
-from coldness.likelihood.walkers import Population, Walkers
+from coldness.likelihood.walkers import COLLAPSED, REST, Estimate, Population, Walkers
 from coldness.nets import MLP
 from coldness.runs.log import read_metrics
 from coldness.training import build, fit
@@ -248,6 +248,21 @@ def test_checks_with_a_large_error_of_log_z_are_not_compared() -> None:
     assert training.live.stopping.weights is None
     notes = [e.text for e in history.events if "could not compare" in e.text]
     assert len(notes) == 2  # after three and six of eight checks
+
+
+def test_a_collapse_is_noted_if_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = build(settings("mixture2d", *LIVE, "--live.every=1"))
+    training.live.begin(training)
+    collapsed = Estimate(0.0, 0.0, COLLAPSED / 2)
+    monkeypatch.setattr(training.live.population, "advance", lambda energy: collapsed)
+    told = []
+    for _ in range(REST + 5):
+        training.iterate()
+        training.live.look(training)
+        told.append(training.live.told())
+    (note,) = [k for k, news in enumerate(told) if news]
+    assert note == REST
+    assert "collapsed" in told[note][0][1]
 
 
 def test_a_falling_likelihood_is_a_warning() -> None:

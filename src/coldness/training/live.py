@@ -81,7 +81,7 @@ class Live:
     """
 
     def __init__(self, s: Settings, device: torch.device | str = "cpu") -> None:
-        self.domain, self.terms, self.iterations = s.data.domain, s.terms, s.iterations
+        self.domain, self.terms = s.data.domain, s.terms
         self.stopping = Stopping(s.stop)
         self.population: Population | None = None
         self.points = torch.empty(0)
@@ -145,8 +145,7 @@ class Live:
             elif self.stopping.skip():
                 self.news.append(("note", NOT_COMPARED.format(self.stopping.skipped)))
         self.collapsed = self.collapsed + 1 if found.collapsed else 0
-        last = run.iteration + self.population.how.every > self.iterations
-        if self.collapsed > REST or (found.collapsed and last):
+        if self.collapsed > REST:
             self._note(COLLAPSED)
         self.last = measured
         return {**row, **measured}
@@ -196,7 +195,7 @@ class Live:
         """Says once why log Z is not measured.
 
         Walkers that collapse while the first weights change fast are no news: they start anew after
-        REST moves. It is one if that did not help, or if the run ends so.
+        REST moves. It is news if that did not help.
         """
         if reason and reason != self.noted:
             self.news.append(("note", f"log Z is not measured while training: {reason}"))
