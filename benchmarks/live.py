@@ -2,7 +2,7 @@
 
     grid   live log Z against a grid over [-20, 20]^2 on mixture2d with a reference of 5
     ais    live log Z against the forward side of AIS (1,024 chains, 700 levels) on rings10d
-    cost   walkers' share of an iteration of both, in one run
+    cost   walkers' share of an iteration of both, in one run, in processor time of one thread
 
 At five moments of training and for every seed, one line says by how many standard errors the two
 differ; the standard error is that of the walkers and, for `ais`, that of AIS too.
@@ -99,19 +99,19 @@ def _truth(kind: str, training: Training) -> tuple[float, float]:
 
 def _cost(kind: str, iterations: int, every: int) -> None:
     training = _training(kind, 0, None, every)
-    begin = time.perf_counter()
+    begin = time.process_time()
     training.live.begin(training)
-    start = time.perf_counter() - begin
+    start = time.process_time() - begin
     for _ in range(100):  # compilation is not counted
         training.iterate()
     own = walkers = 0.0
     for _ in range(iterations):
-        begin = time.perf_counter()
+        begin = time.process_time()
         training.iterate()
-        between = time.perf_counter()
+        between = time.process_time()
         training.live.look(training)
         own += between - begin
-        walkers += time.perf_counter() - between
+        walkers += time.process_time() - between
     print(
         f"{RUNS[kind][0]}: iteration {1000 * own / iterations:.2f} ms, walkers every {every} "
         f"iterations take {walkers / own:.1%} of it, renewals included; their start {start:.1f} s"

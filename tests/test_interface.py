@@ -163,6 +163,20 @@ def test_log_prob_is_a_density_in_the_units_of_the_data() -> None:
     assert mass == pytest.approx(1, abs=0.1)
 
 
+def test_log_likelihood_while_training_and_log_prob_after_it_with_an_array(
+    array: NDArray[np.float64],
+) -> None:
+    """Without any option: `points` has a confining term, a validation part and walkers."""
+    overrides = {**QUICK, "temperature.noise": 1.0}
+    overrides |= {"evaluation.ais.levels": 100, "evaluation.ais.chains": 400}
+    model = coldness.train("points", data=array, overrides=overrides)
+    assert np.isfinite(model.training["live_log_likelihood"])
+    assert model.energy.confined
+    assert model.log_z is not None
+    assert model.log_z.tight
+    assert np.isfinite(model.log_prob(array)).all()
+
+
 def test_the_score_is_the_gradient_of_log_p(model: coldness.Model) -> None:
     x = model.sample(4, seed=0).astype(np.float64)
     slope = model.score(x)

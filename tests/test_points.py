@@ -20,6 +20,7 @@ from coldness.evaluation import compare_on_grid
 from coldness.evaluation.density import score_on_grid
 from coldness.evaluation.likelihood import plain_models
 from coldness.nets import MLP
+from coldness.runs.log import read_metrics
 from coldness.training import build
 from coldness.training.recipe import find
 from coldness.trust import verdict_on
@@ -75,6 +76,21 @@ def test_the_split(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.sort(together, 0), np.sort(x.astype(np.float32), 0))
     assert torch.equal(data.test, Points(path, 0.3, standardise=False).test)
     assert not torch.equal(data.test, Points(path, 0.3, 1, standardise=False).test)
+
+
+@pytest.mark.parametrize(
+    ("count", "kept"), [(20, 0), (240, 0), (250, 20), (1000, 80), (20_000, 1000)]
+)
+def test_an_automatic_validation_part(count: int, kept: int) -> None:
+    """A tenth of what is not tested on, at most 1,000, and none where that is below 20."""
+    x = normal_points(count)
+    points, none = Points.of(x, validation="auto"), Points.of(x)
+    assert len(points.validation) == kept
+    assert len(points.train) + kept == len(none.train)
+    assert len(points.test) == len(none.test)
+    together = torch.cat([points.original(part) for part in (points.train, points.validation)])
+    found, expected = (np.sort(part.numpy(), 0) for part in (together, none.original(none.train)))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
 
 
 def test_standardised_by_the_training_part_and_back(tmp_path: Path) -> None:
@@ -390,6 +406,20 @@ def test_from_file_to_report(dimension: int, tmp_path: Path) -> None:
     out = tmp_path / "samples.npz"
     assert main(["sample", str(tmp_path / "run"), "--n=7", "--out", str(out)]) == 0
     assert np.load(out)["x"].shape == (7, dimension)
+
+
+def test_the_log_likelihood_is_measured_while_points_are_trained_on(tmp_path: Path) -> None:
+    """Live on by default, and absent without an error where points are too few to validate."""
+    live = ("--energy.coldness=1", "--live.chains=64", "--live.every=5", "--live.levels=10")
+    columns = {}
+    for count in (300, 30):
+        out = tmp_path / str(count)
+        assert train(saved(tmp_path, normal_points(count)), out, *live) == 0
+        columns[count] = read_metrics(out / "metrics.csv")
+    assert np.isfinite(columns[300]["live_log_likelihood"]).sum() == 4
+    assert "live_log_likelihood" not in columns[30]
+    assert np.isfinite(columns[30]["live_log_z"]).sum() == 4
+    assert "validation points" in (tmp_path / "300/report.html").read_text()
 
 
 def test_a_relative_path_holds_where_the_run_was_made(

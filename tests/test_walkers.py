@@ -11,7 +11,8 @@ import torch
 
 from coldness.energies import Gaussian, GaussianMixture, ScalarEnergy, Sum, Tempered
 from coldness.files import load_checkpoint
-from coldness.likelihood.walkers import Population, Walkers
+from coldness.kernels import HMC
+from coldness.likelihood.walkers import COLLAPSED, REST, Estimate, Population, Walkers
 from coldness.nets import MLP
 from coldness.runs.log import read_metrics
 from coldness.training import build, fit
@@ -92,6 +93,22 @@ def test_shares_of_modes_that_never_exchange() -> None:
     assert abs(found.log_z) <= 5 * found.error
 
 
+def test_successive_moves_do_not_resonate() -> None:
+    """At h = 1, three leapfrog steps on N(0, 1) are half a period and lead from y to -y exactly."""
+    energy = Gaussian([0.0] * 10, torch.eye(10).tolist()).float()
+    how = Walkers(kernel=HMC(1.0, leapfrog_steps=3), target=0.99, levels=5)
+    walkers = Population(how, generator(0))
+    walkers.begin(energy, (10,))
+    walkers.log_step = 0.0
+    squares = [walkers.y.square()]
+    for _ in range(2):
+        walkers.advance(energy)
+        squares.append(walkers.y.square())
+    assert torch.allclose(squares[0], squares[1], atol=1e-4)
+    together = torch.stack([squares[1].flatten(), squares[2].flatten()])
+    assert float(torch.corrcoef(together)[0, 1]) < 0.5
+
+
 def test_worn_out_walkers_start_anew() -> None:
     walkers = followed(Walkers(chains=64, levels=10, renew=1e-6), 0, steps=26)
     assert walkers.moves == 0
@@ -144,7 +161,11 @@ def test_walkers_change_no_bit_of_training(tmp_path: Path) -> None:
     assert measured == [k for k in range(40) if (k + 1) % 5 == 0]
 
 
-@pytest.mark.parametrize("more", [(), ("--ema=0.9", "--stop.patience=30")])
+ENDS_EARLY = ("--live.renew=10", "--stop.patience=6", "--stop.least=1000")
+"""The first check is the best, and the seventh, at iteration 35, ends the run."""
+
+
+@pytest.mark.parametrize("more", [(), ("--ema=0.9", "--stop.patience=30"), ENDS_EARLY])
 def test_resumed_equals_uninterrupted(more: tuple[str, ...], tmp_path: Path) -> None:
     run = ("mixture2d", *LIVE, "--checkpoint_every=15", *more)
     whole = trained(tmp_path / "whole", *run)
@@ -163,6 +184,11 @@ def test_resumed_equals_uninterrupted(more: tuple[str, ...], tmp_path: Path) -> 
     assert same(*states)
     texts = [(tmp_path / name / "metrics.csv").read_text() for name in ("whole", "half")]
     assert texts[0] == texts[1]
+    assert same(weights(whole), weights(resumed))
+    if more == ENDS_EARLY:
+        assert [t.iteration for t in (whole, resumed)] == [35, 35]
+        assert resumed.live.stopping.iteration == 5
+        assert resumed.live.stopping.weights is not None
 
 
 def test_a_rollback_restores_the_walkers() -> None:
@@ -211,6 +237,32 @@ def test_stopping_keeps_the_best_weights() -> None:
     assert same(dict(model_of(training).energy.state_dict()), seen[10][1])
     (kind, text), *_ = [n for n in training.live.told() if n[0] == "note"]
     assert (kind, "iteration 10 are kept" in text) == ("note", True)
+
+
+def test_checks_with_a_large_error_of_log_z_are_not_compared() -> None:
+    """With a tiny `renew` no check can be compared: nothing is kept, and a note says so."""
+    training = build(settings("mixture2d", *LIVE, "--live.renew=1e-9", "--stop.patience=3"))
+    history = fit(training)
+    assert history is not None
+    assert training.iteration == 40
+    assert training.live.stopping.weights is None
+    notes = [e.text for e in history.events if "could not compare" in e.text]
+    assert len(notes) == 2  # after three and six of eight checks
+
+
+def test_a_collapse_is_noted_if_it_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = build(settings("mixture2d", *LIVE, "--live.every=1"))
+    training.live.begin(training)
+    collapsed = Estimate(0.0, 0.0, COLLAPSED / 2)
+    monkeypatch.setattr(training.live.population, "advance", lambda energy: collapsed)
+    told = []
+    for _ in range(REST + 5):
+        training.iterate()
+        training.live.look(training)
+        told.append(training.live.told())
+    (note,) = [k for k, news in enumerate(told) if news]
+    assert note == REST
+    assert "collapsed" in told[note][0][1]
 
 
 def test_a_falling_likelihood_is_a_warning() -> None:

@@ -5,7 +5,8 @@
 m and s, stored as `mean` and `std`, are the mean and standard deviation of each dimension of the
 training part. The model works on y; log-likelihoods are given in the units of x. A random fraction
 of the points, chosen by a seed, is never used for training. A validation part, for the
-log-likelihood during training, can be split off the rest.
+log-likelihood during training, can be split off the rest; `auto` splits one off where it is large
+enough to say something.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -27,6 +28,13 @@ from coldness.domain import Domain, Standardised
 LEAST_POINTS = 20
 LEAST_PART = 4
 """Smallest number of points in a file, and in each of the training part and the test part."""
+
+VALIDATION = 0.1
+FEWEST_VALIDATED, MOST_VALIDATED = 20, 1000
+"""Fraction of the training part that `validation="auto"` keeps, the smallest number of points that
+it keeps (below, it keeps none, and the mean over them would say little), and the largest."""
+
+Validation = float | Literal["auto"]
 
 MARGIN = 1.15
 """Half the side of the box as a multiple of the largest absolute coordinate."""
@@ -55,6 +63,7 @@ class Points(HeldOut):
             training part.
         validation: fraction of the training part kept for the log-likelihood during training and
             for choosing when to stop, which is never used for training or testing; 0 for none.
+            `auto`: a tenth, at most 1,000 points, and none if that is fewer than 20.
     Shapes: (N, D) in the file, or (N,) for D = 1.
     """
 
@@ -64,7 +73,7 @@ class Points(HeldOut):
         held_out: float = 0.2,
         split_seed: int = 0,
         standardise: bool = True,
-        validation: float = 0.0,
+        validation: Validation = 0.0,
     ) -> None:
         if path is None:
             raise BadPoints("name a file of points: --data.path my.npy (in Python: data=array)")
@@ -77,7 +86,7 @@ class Points(HeldOut):
         held_out: float = 0.2,
         split_seed: int = 0,
         standardise: bool = True,
-        validation: float = 0.0,
+        validation: Validation = 0.0,
     ) -> Points:
         """Makes points from an array (N, D), or (N,) for D = 1; other arguments as in the class."""
         points = cls.__new__(cls)
@@ -91,7 +100,7 @@ class Points(HeldOut):
         held_out: float,
         split_seed: int,
         standardise: bool,
-        validation: float,
+        validation: Validation,
     ) -> None:
         if not 0 < held_out < 1:
             raise BadPoints(f"held_out must be between 0 and 1, got {held_out}")
@@ -130,8 +139,11 @@ class Points(HeldOut):
         return self.train[torch.randint(len(self.train), (count,), generator=generator)]
 
 
-def _validation(share: float, count: int) -> int:
+def _validation(share: Validation, count: int) -> int:
     """Number of points of the validation part, of `count` that are not tested on."""
+    if share == "auto":
+        kept = min(round(VALIDATION * count), MOST_VALIDATED)
+        return kept if kept >= FEWEST_VALIDATED else 0
     if not 0 <= share < 1:
         raise BadPoints(f"validation must be at least 0 and below 1, got {share}")
     kept = round(share * count)

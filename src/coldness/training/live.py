@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from coldness.energies import Energy
 from coldness.likelihood.ais import NotFinite
 from coldness.likelihood.potential import potential
-from coldness.likelihood.walkers import Estimate, Population
+from coldness.likelihood.walkers import REST, Estimate, Population
 from coldness.objectives import Term
 from coldness.seeds import own_generator
 from coldness.training.settings import Settings
@@ -42,6 +42,11 @@ NO_CONFINEMENT = (
 )
 CLAMPED = "chains are clamped to a box, but Z is that of the whole space"
 COLLAPSED = "few walkers carry all the weight (collapsed effective sample size)"
+
+NOT_COMPARED = (
+    "early stopping could not compare the last {} checks: log Z is not known to within live.renew "
+    "(more live.chains or live.levels make it more accurate)"
+)
 
 News = tuple[Literal["warning", "note"], str]
 
@@ -80,7 +85,7 @@ class Live:
         self.stopping = Stopping(s.stop)
         self.population: Population | None = None
         self.points = torch.empty(0)
-        self.reason, self.noted = "", ""
+        self.reason, self.noted, self.collapsed = "", "", 0
         self.news: list[News] = []
         self.best = -math.inf
         self.last: dict[str, float] = {}
@@ -135,9 +140,13 @@ class Live:
                 self._note(self.reason)
                 return row
             measured = self._metrics(found, run.energy)
-            if "live_log_likelihood" in measured:
+            if "live_log_likelihood" in measured and found.error <= self.population.how.renew:
                 self._judge(measured, run)
-        self._note(COLLAPSED if found.collapsed else "")
+            elif self.stopping.skip():
+                self.news.append(("note", NOT_COMPARED.format(self.stopping.skipped)))
+        self.collapsed = self.collapsed + 1 if found.collapsed else 0
+        if self.collapsed > REST:
+            self._note(COLLAPSED)
         self.last = measured
         return {**row, **measured}
 
@@ -183,7 +192,11 @@ class Live:
         return {"energy": run.energy.state_dict(), "kept": _states(self.terms)}
 
     def _note(self, reason: str) -> None:
-        """Says once why log Z is not measured."""
+        """Says once why log Z is not measured.
+
+        Walkers that collapse while the first weights change fast are no news: they start anew after
+        REST moves. It is news if that did not help.
+        """
         if reason and reason != self.noted:
             self.news.append(("note", f"log Z is not measured while training: {reason}"))
         self.noted = reason
@@ -213,6 +226,7 @@ class Live:
             "stopping": self.stopping.state_dict(),
             "reason": self.reason,
             "noted": self.noted,
+            "collapsed": self.collapsed,
             "best": self.best,
             "last": dict(self.last),
         }
@@ -224,6 +238,7 @@ class Live:
         self.stopping.load_state_dict(state["stopping"])
         self.best, self.last = state["best"], dict(state["last"])
         self.reason, self.noted = state["reason"], state["noted"]
+        self.collapsed = state["collapsed"]
         self.news = []
         saved = state["population"]
         if len(saved["y"]) in (0, self.population.how.chains):

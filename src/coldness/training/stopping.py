@@ -4,6 +4,10 @@ Every measurement of the walkers (likelihood/walkers.py) is a check. The weights
 are kept, and training ends after `patience` checks in a row without a better one. The trained model
 has the kept weights, also if training runs to its last iteration.
 
+A check whose standard error of log Z exceeds `live.renew` is skipped: a value that is too high by
+a nat would win every later comparison. All checks use the same validation points, so the scatter of
+these points cancels in comparisons as far as it is the same under two models.
+
 Choosing the best of many estimates makes it too high, and walkers err on that side anyway.
 Therefore log Z of the kept model is estimated afresh by AIS, like that of any trained model.
 
@@ -53,6 +57,7 @@ class Stopping:
         self.best = -math.inf
         self.iteration = 0
         self.since = 0
+        self.skipped = 0
         self.weights: dict[str, Any] | None = None
 
     @property
@@ -70,13 +75,20 @@ class Stopping:
         """
         if self.how is None:
             return
-        self.since += 1
+        self.since, self.skipped = self.since + 1, 0
         if value > self.best + (self.how.least if math.isfinite(self.best) else 0.0):
             self.best, self.iteration, self.since = value, iteration, 0
             self.weights = copied(weights())
 
+    def skip(self) -> bool:
+        """Counts a check that cannot be compared; True whenever the patience is used up by them."""
+        if self.how is None:
+            return False
+        self.skipped += 1
+        return self.skipped % self.how.patience == 0
+
     def state_dict(self) -> dict[str, Any]:
-        names = ("best", "iteration", "since", "weights")
+        names = ("best", "iteration", "since", "skipped", "weights")
         return {name: getattr(self, name) for name in names}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
