@@ -98,6 +98,7 @@ from coldness.nets import (
     MLP,
     ConvNet,
     Encoder,
+    Headed,
     NonLocalNet,
     ResidualNet,
     ResNet18Encoder,
@@ -183,6 +184,7 @@ NETS: dict[type[nn.Module], Callable[[], Any]] = {
 }
 
 ENCODERS: dict[type[Encoder], Callable[[], Encoder]] = {
+    Headed: lambda: Headed(SmallEncoder(3, 4, 8, 0.1, 0.7), 5, 8),
     ResNet18Encoder: lambda: ResNet18Encoder(5, 4, 8, 0.1, 0.7),
     SmallEncoder: lambda: SmallEncoder(5, 4, 8, 0.1, 0.7),
     ViTEncoder: lambda: ViTEncoder(5, 2, 8, 2, 2, 8, 0.1, 0.7),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from coldness.machine import prepare_process as prepare_process
     from coldness.model import Model as Model
     from coldness.model import load as load
+    from coldness.pretraining.run import pretrain as pretrain
     from coldness.trainer import train as train
     from coldness.training.fit import Interrupted as Interrupted
     from coldness.training.recipe import Recipe as Recipe
@@ -38,6 +39,7 @@ _WHERE = {
     "judge": "coldness.trust.judgement",
     "load": "coldness.model",
     "prepare_process": "coldness.machine",
+    "pretrain": "coldness.pretraining.run",
     "train": "coldness.trainer",
 }
 

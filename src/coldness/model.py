@@ -49,6 +49,7 @@ from coldness.seeds import generators
 from coldness.version import VERSION
 
 MARK = "# a model of coldness"
+ENCODER_MARK = "# an encoder of coldness"
 CARD, WEIGHTS = "model.yaml", "weights.safetensors"
 HUB = "hub:"
 
@@ -290,12 +291,7 @@ class Model:
         there = folder.is_dir() and any(folder.iterdir())
         if there and not (overwrite and _is_model(folder)):
             raise FileExistsError(f"{folder} exists; overwrite=True replaces a model")
-        described, tensors = self._card(), self._tensors()
-        folder.mkdir(parents=True, exist_ok=True)
-        save_tensors(folder / WEIGHTS, tensors)
-        described["weights"] = _digest(folder / WEIGHTS)
-        card = f"{MARK}\n" + yaml.safe_dump(described, sort_keys=False, width=100)
-        write_atomically(folder / CARD, lambda file: file.write(card.encode()))
+        _write(folder, MARK, self._card(), self._tensors())
         return folder
 
     def push_to_hub(self, name: str, *, private: bool = False, token: str | None = None) -> None:
@@ -311,7 +307,6 @@ class Model:
 
     def _card(self) -> dict[str, Any]:
         """The contents of model.yaml."""
-        modules = {name: m for name, m in self.kept.items() if isinstance(m, nn.Module)}
         sampler = None if self.sampler is None else describe(self.sampler)["init_args"]
         z = None if self.z is None else {name: getattr(self.z, name) for name in NUMBERS}
         return {
@@ -329,7 +324,7 @@ class Model:
             "at_once": self.at_once,
             "compile": self.compile,
             "training": dict(self.training),
-            "kept": {name: describe(module) for name, module in modules.items()},
+            "kept": _described(self.kept),
         }
 
     def _tensors(self) -> dict[str, Tensor]:
@@ -340,12 +335,7 @@ class Model:
             found |= {
                 f"sampler.{k}.{n}": v for k, state in states.items() for n, v in state.items()
             }
-        for name, value in self.kept.items():
-            if isinstance(value, Tensor):
-                found[f"kept.{name}"] = value
-            else:
-                found |= {f"kept.{name}.{n}": v for n, v in value.state_dict().items()}
-        return found
+        return found | _tensors_of(self.kept)
 
     def _sampler(self) -> Source:
         if self.sampler is None:
@@ -355,6 +345,40 @@ class Model:
     def _points(self, x: Any) -> Tensor:
         """Points in the model's units, checked."""
         return self.domain.units.into_model(self.domain.check(tensor_of(x).double()))
+
+
+def save_encoder(folder: Path, encoder: nn.Module, domain: Domain) -> None:
+    """Writes an encoder that has no energy yet, in the form in which a model keeps one.
+
+    `load_encoder` of coldness.objectives.frozen reads it, and `load` refuses it.
+    """
+    kept: dict[str, nn.Module | Tensor] = {"encoder": encoder}
+    card = {"version": VERSION, "shape": list(domain.shape), "kept": _described(kept)}
+    _write(folder, ENCODER_MARK, card, _tensors_of(kept))
+
+
+def _write(folder: Path, mark: str, card: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    save_tensors(folder / WEIGHTS, tensors)
+    whole = {**card, "weights": _digest(folder / WEIGHTS)}
+    text = f"{mark}\n" + yaml.safe_dump(whole, sort_keys=False, width=100)
+    write_atomically(folder / CARD, lambda file: file.write(text.encode()))
+
+
+def _described(kept: Mapping[str, nn.Module | Tensor]) -> dict[str, Any]:
+    """Modules among the kept parts, for model.yaml."""
+    return {name: describe(m) for name, m in kept.items() if isinstance(m, nn.Module)}
+
+
+def _tensors_of(kept: Mapping[str, nn.Module | Tensor]) -> dict[str, Tensor]:
+    """Numbers of the kept parts, for weights.safetensors."""
+    found: dict[str, Tensor] = {}
+    for name, value in kept.items():
+        if isinstance(value, Tensor):
+            found[f"kept.{name}"] = value
+        else:
+            found |= {f"kept.{name}.{n}": v for n, v in value.state_dict().items()}
+    return found
 
 
 def load(source: str | Path, *, allow_imports: bool = False) -> Model:
@@ -453,8 +477,11 @@ def _read_card(path: Path) -> dict[str, Any]:
 
 
 def _is_model(folder: Path) -> bool:
-    path = folder / CARD
-    return path.is_file() and path.read_text(errors="replace").startswith(MARK)
+    return _begins(folder / CARD, MARK)
+
+
+def _begins(path: Path, mark: str) -> bool:
+    return path.is_file() and path.read_text(errors="replace").startswith(mark)
 
 
 def _what_is_missing(folder: Path) -> str:
@@ -462,6 +489,8 @@ def _what_is_missing(folder: Path) -> str:
         return f"there is no folder {folder}"
     if (folder / "model.safetensors").is_file():
         return f"{folder} holds a run of coldness 0.6 or earlier: train it again"
+    if any(_begins(place / CARD, ENCODER_MARK) for place in (folder, folder / "model")):
+        return f"{folder} holds an encoder without an energy: Frozen and MAE guide with it"
     if (folder / "config.yaml").is_file():
         return f"training in {folder} is not finished: continue it with --resume"
     return f"{folder} holds no model of coldness"

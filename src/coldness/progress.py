@@ -29,7 +29,10 @@ Stage = Callable[[str], None]
 
 
 class TrainingBar:
-    """Progress of a training run: rate, remaining time, and the main metrics."""
+    """Progress of a training run: rate, remaining time, and the main metrics.
+
+    A row without the metrics of an energy is shown by its loss.
+    """
 
     def __init__(self, progress: Progress, iterations: int, done: int) -> None:
         self._progress = progress
@@ -39,14 +42,20 @@ class TrainingBar:
 
     def __call__(self, iteration: int, row: Mapping[str, float]) -> None:
         speed = self._progress.tasks[self._task].speed
-        rate = f"{speed:.0f} it/s  " if speed else ""
-        metrics = f"{rate}d {row['d']:+.3g}  r {row['r']:.3g}  ess {row['weight_ess']:.2f}"
-        if "live_log_likelihood" in row:
-            error = row["live_log_likelihood_error"]
-            metrics += f"  log p {row['live_log_likelihood']:.3f} \u00b1 {error:.2g} nats"
-        if row["attempt"]:
-            metrics += f"  rollbacks {row['attempt']:.0f}"
-        self._progress.update(self._task, completed=iteration, metrics=metrics)
+        rate = f"{speed:.{0 if speed >= 10 else 1}f} it/s  " if speed else ""
+        text = f"loss {row['loss']:.4g}" if "d" not in row else _of_energy(row)
+        self._progress.update(self._task, completed=iteration, metrics=rate + text)
+
+
+def _of_energy(row: Mapping[str, float]) -> str:
+    """The main metrics of an energy."""
+    metrics = f"d {row['d']:+.3g}  r {row['r']:.3g}  ess {row['weight_ess']:.2f}"
+    if "live_log_likelihood" in row:
+        error = row["live_log_likelihood_error"]
+        metrics += f"  log p {row['live_log_likelihood']:.3f} \u00b1 {error:.2g} nats"
+    if row["attempt"]:
+        metrics += f"  rollbacks {row['attempt']:.0f}"
+    return metrics
 
 
 @contextmanager

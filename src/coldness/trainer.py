@@ -140,10 +140,10 @@ def carry_out(
     folder = None if out is None else RunFolder(out)
     if folder is not None:
         folder.check_for(resume, overwrite)
-    live = {} if data is None else {"data": as_data(data, _options(recipe))}
+    live = {} if data is None else {"data": as_data(data, data_options(recipe))}
     mark = fingerprint(live["data"]) if live else ""
     if folder is not None and resume:
-        _check_same(folder, recipe, mark)
+        check_same(folder, recipe, mark)
     settings = recipe.parts(**live)
     with threads(settings.threads):
         training = _ready(settings)
@@ -220,7 +220,7 @@ def _metrics(
     return {**{name: float(value) for name, value in found.items()}, **more}
 
 
-def _options(recipe: Recipe) -> dict[str, Any]:
+def data_options(recipe: Recipe) -> dict[str, Any]:
     """Arguments of the recipe's own data that also apply to an array."""
     node = recipe["data"]
     given = dict(node.get("init_args") or {}) if isinstance(node, dict) else {}
@@ -233,7 +233,8 @@ def _options(recipe: Recipe) -> dict[str, Any]:
     return {k: v for k, v in given.items() if k not in ("path", "test_path", "levels")}
 
 
-def _check_same(folder: RunFolder, recipe: Recipe, mark: str) -> None:
+def check_same(folder: RunFolder, recipe: Recipe, mark: str) -> None:
+    """Raises FolderError unless a run is resumed with its own settings and data."""
     if folder.given_data() != mark:
         was = folder.given_data() or "the data of its recipe"
         raise FolderError(

@@ -34,12 +34,12 @@ from coldness.doctor import (
 from coldness.progress import stages
 from coldness.runs.folder import as_json
 from coldness.training import Settings
-from coldness.training.recipe import RecipeError
+from coldness.training.recipe import Recipe, RecipeError
 
 
 def parser() -> CommandParser:
     usage = "RECIPE [--json] [--FIELD VALUE ...]"
-    parser = CommandParser("doctor", __doc__, usage, NAME_A_RECIPE, takes_recipe=True)
+    parser = CommandParser("doctor", __doc__, usage, NAME_A_RECIPE, takes_recipe=Recipe)
     parser.add_argument(
         "--json", action="store_true", help="print one JSON object and nothing else"
     )

@@ -28,33 +28,36 @@ from coldness.signatures import (
     summary,
     type_text,
 )
-from coldness.training.settings import Settings
 
 MORE = """\
-Classes take fields of their own: --data.help lists the classes of a field, --data.help Rings2D the
-fields of a class. `--temperature.drift A --temperature.noise S` sets the energy's coldness and the
-step size of every kernel from a paper's pair of coefficients.
+Classes take fields of their own: --data.help lists the classes of a field, --data.help Digits the
+fields of a class.
+"""
+TEMPERATURE = """\
+`--temperature.drift A --temperature.noise S` sets the energy's coldness and the step size of every
+kernel from a paper's pair of coefficients.
 """
 
 
-def fields_overview() -> str:
+def fields_overview(settings: type) -> str:
     """Every field of a run, those of its dataclasses included."""
     lists = _Lists()
-    lists.add("recipe fields, as --FIELD VALUE or --FIELD=VALUE", Settings, "")
-    return f"{lists.text()}\n{MORE}"
+    lists.add("recipe fields, as --FIELD VALUE or --FIELD=VALUE", settings, "")
+    return f"{lists.text()}\n{MORE}" + (TEMPERATURE if "energy" in arguments(settings) else "")
 
 
-def field_help(path: str, name: str | None, node: dict[str, Any]) -> str:
+def field_help(settings: type, path: str, name: str | None, node: dict[str, Any]) -> str:
     """Help on the field at a path.
 
     Args:
+        settings: the class whose fields a recipe has.
         path: dotted, of a part: `data`, `sources.0.kernel`.
         name: of the class whose fields are shown; None for that of the recipe.
         node: the recipe's fields; empty where there is no recipe.
     Raises:
         ConfigurationError: there is no such field or class.
     """
-    argument, given = _at(path, node)
+    argument, given = _at(settings, path, node)
     hint = argument.hint
     if parts_of(element_of(hint)):  # a list, shown by its entries
         hint, path = element_of(hint), f"{path}.0"
@@ -92,9 +95,9 @@ def _of_class(cls: type, hint: Any, path: str) -> str:
     return lists.text()
 
 
-def _at(path: str, node: dict[str, Any]) -> tuple[Argument, Any]:
+def _at(settings: type, path: str, node: dict[str, Any]) -> tuple[Argument, Any]:
     """The argument at a path, and what the recipe holds there."""
-    argument, done = Argument(Settings), ""
+    argument, done = Argument(settings), ""
     given: Any = node
     for step in path.split("."):
         here = argument.hint
@@ -142,7 +145,7 @@ class _Lists:
         for name, argument in known.items():
             here = f"{path}.{name}" if path else name
             own = plain_class(argument.hint)
-            if cls is Settings and own is not None and argument.hint is own:
+            if not path and own is not None and argument.hint is own:
                 later.append((f"{here}: {texts.get(name, '').rstrip('.')}", own, here))
                 continue
             text = texts.get(name, "").rstrip(".")

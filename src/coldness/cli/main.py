@@ -4,6 +4,7 @@
     coldness recipes              list the recipes that can be trained by name
     coldness doctor RECIPE        look for problems of a recipe before training it
     coldness train RECIPE         train a model, evaluate it and write its report
+    coldness pretrain RECIPE      train an encoder of images, without an energy
     coldness sample RUN           draw samples from a trained model
     coldness evaluate RUN         evaluate a trained model again; --trust for five plain answers
     coldness compare RUN RUN...   compare trained models side by side
@@ -29,6 +30,7 @@ COMMANDS = (
     "recipes",
     "doctor",
     "train",
+    "pretrain",
     "sample",
     "evaluate",
     "compare",

@@ -13,15 +13,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import yaml
 
 from coldness.cli.fields import field_help, fields_overview
 from coldness.configuration import UnknownField
+from coldness.runs.folder import FolderError, RunFolder
 from coldness.signatures import nearest
-from coldness.training.recipe import Recipe, RecipeError, find
+from coldness.training.recipe import Recipe, RecipeError, find, packaged
 
 PATHS = ("path", "test_path", "attributes_path")
 """Last names of fields whose values are paths."""
@@ -48,7 +49,8 @@ class CommandParser(argparse.ArgumentParser):
         description: what it does, with examples; shown by --help.
         usage: after `coldness COMMAND`.
         needs: the argument that it cannot do without, and what to say where it is missing.
-        takes_recipe: whether fields of a recipe are options too, which --help then lists.
+        takes_recipe: the class of its recipes, whose fields are options too, which --help then
+            lists; None for a command without a recipe.
         allow_imports: whether --allow-imports is an option; commands that take a recipe have it.
     """
 
@@ -58,7 +60,7 @@ class CommandParser(argparse.ArgumentParser):
         description: str | None,
         usage: str,
         needs: tuple[str, str] | None = None,
-        takes_recipe: bool = False,
+        takes_recipe: type[Recipe] | None = None,
         allow_imports: bool = False,
     ) -> None:
         super().__init__(
@@ -69,7 +71,7 @@ class CommandParser(argparse.ArgumentParser):
             allow_abbrev=False,
         )
         self.needs, self.takes_recipe = needs, takes_recipe
-        if takes_recipe or allow_imports:
+        if takes_recipe is not None or allow_imports:
             self.add_argument(
                 "--allow-imports",
                 action="store_true",
@@ -80,7 +82,9 @@ class CommandParser(argparse.ArgumentParser):
         raise OptionError(message)
 
     def format_help(self) -> str:
-        return super().format_help() + ("\n" + fields_overview() if self.takes_recipe else "")
+        if self.takes_recipe is None:
+            return super().format_help()
+        return f"{super().format_help()}\n{fields_overview(self.takes_recipe.signature)}"
 
     def read(self, words: Sequence[str], unless: str = "") -> argparse.Namespace:
         """The options of a command line that holds nothing else.
@@ -106,6 +110,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 NAME_A_RECIPE = ("recipe", "name a recipe, such as mixture2d; see `coldness recipes`")
+NAME_AN_ENCODER = ("recipe", "name a recipe, such as pretrain/digits-mae; see `coldness recipes`")
 NAME_A_RUN = ("run", "name the folder of a run, such as runs/mixture2d-0")
 
 
@@ -123,28 +128,39 @@ def read_recipe(parser: CommandParser, words: Sequence[str]) -> tuple[argparse.N
 
     Where a `--FIELD.help` is asked for, prints it and exits.
     """
+    kind = parser.takes_recipe or Recipe
     given, rest = parser.parse_known_args(list(words))
-    line = _line(rest)
+    line = _line(rest, kind)
     if line.helps:
         for path, name in line.helps:
-            node = _values(line, given.allow_imports)
-            print(field_help(path, name, node))
+            node = _values(line, kind, given.allow_imports)
+            print(field_help(kind.signature, path, name, node))
         sys.exit(0)
     if line.recipe is None:
         raise parser.missing(words)
     given.overrides = line.overrides
-    return given, read_with(line.recipe, line.overrides, given.allow_imports)
+    return given, read_with(kind, line.recipe, line.overrides, given.allow_imports)
 
 
-def read_with(recipe: str, overrides: Mapping[str, Any], allow_imports: bool) -> Recipe:
+def read_with(
+    kind: type[Recipe], recipe: str, overrides: Mapping[str, Any], allow_imports: bool
+) -> Recipe:
     """Recipe.read, with messages that speak of options."""
     try:
-        return Recipe.read(recipe, overrides, allow_imports=allow_imports)
+        return kind.read(recipe, overrides, allow_imports=allow_imports)
     except RecipeError as error:
         cause = error.__cause__
         if isinstance(cause, UnknownField) and cause.path in overrides:
             raise OptionError(f"there is no option --{cause.path}{cause.hint('--')}") from error
         raise
+
+
+def saved_recipe(folder: RunFolder, recipe: Recipe, overrides: Mapping[str, Any]) -> Recipe:
+    """The recipe that a run was trained with, with the fields that are overridden now."""
+    if folder.recipe() != recipe.name:
+        raise FolderError(f"{folder.path} holds a run of {folder.recipe()}, not of {recipe.name}")
+    saved = read_with(type(recipe), str(folder.config), overrides, recipe.allow_imports)
+    return replace(saved, name=recipe.name)
 
 
 def overrides_of(words: Sequence[str]) -> dict[str, Any]:
@@ -155,7 +171,7 @@ def overrides_of(words: Sequence[str]) -> dict[str, Any]:
     return line.overrides
 
 
-def _line(words: Sequence[str]) -> _Line:
+def _line(words: Sequence[str], kind: type[Recipe] = Recipe) -> _Line:
     line, left = _Line(), list(words)
     while left:
         word = left.pop(0)
@@ -168,7 +184,7 @@ def _line(words: Sequence[str]) -> _Line:
         if not word.startswith("--") or not name:
             raise OptionError(f"there is no option {word}")
         if name.endswith(".help"):
-            takes_next = not equals and left and _may_be_class(left[0])
+            takes_next = not equals and left and _may_be_class(left[0], kind)
             text = left.pop(0) if takes_next else text
             line.helps.append((name.removesuffix(".help"), text or None))
             continue
@@ -181,12 +197,12 @@ def _line(words: Sequence[str]) -> _Line:
     return line
 
 
-def _may_be_class(word: str) -> bool:
+def _may_be_class(word: str, kind: type[Recipe]) -> bool:
     """Whether a word after --FIELD.help names a class: not an option, and no recipe."""
     if word.startswith("-"):
         return False
     try:
-        find(word)
+        find(word, packaged(kind.command))
     except RecipeError:
         return True
     return False
@@ -209,11 +225,11 @@ def _value(name: str, text: str) -> Any:
     return value
 
 
-def _values(line: _Line, allow_imports: bool) -> dict[str, Any]:
+def _values(line: _Line, kind: type[Recipe], allow_imports: bool) -> dict[str, Any]:
     """Fields of the named recipe, for help on parts that it has; none where it cannot be read."""
     if line.recipe is None:
         return {}
     try:
-        return Recipe.read(line.recipe, line.overrides, allow_imports=allow_imports).values
+        return kind.read(line.recipe, line.overrides, allow_imports=allow_imports).values
     except RecipeError:
         return {}

@@ -19,6 +19,7 @@ GROUPS = (
     ("Points, your own or of known density:", ("points", "mixture", "rings", "two-modes")),
     ("Images:", ("digits",)),
     ("CIFAR-10, for a GPU; many also as NAME-small, for a CPU:", ("cifar10",)),
+    ("Encoders without an energy, for `coldness pretrain`:", ("pretrain/",)),
     ("Runs that fail on purpose, to see what the guard does:", ("failures/",)),
 )
 """Headings, and how the names below them begin."""
@@ -34,7 +35,7 @@ def main(words: list[str]) -> int:
     parser = CommandParser("recipes", __doc__, "[--show NAME]")
     parser.add_argument("--show", metavar="NAME", help="print this recipe, to start your own")
     given = parser.read(words)
-    recipes = packaged()
+    recipes = {**packaged(), **packaged("pretrain")}
     if given.show is not None:
         if given.show not in recipes:
             raise OptionError(f"no recipe {given.show!r}; there are {', '.join(recipes)}")
@@ -47,6 +48,6 @@ def main(words: list[str]) -> int:
         output.print(f"\n{heading}")
         for name in shown:
             output.print(f"  [bold]{name:<{width}}[/]  {escape(_first(name, recipes[name]))}")
-    output.print("\nTrain one: coldness train NAME")
+    output.print("\nTrain one: coldness train NAME, or coldness pretrain NAME for an encoder")
     output.print("Start your own: coldness recipes --show NAME > my.yaml")
     return 0

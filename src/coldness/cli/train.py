@@ -20,24 +20,22 @@ what happened.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from rich.markup import escape
 
 from coldness.cli.console import console, show_log_lines
 from coldness.cli.doctor import print_temperature
-from coldness.cli.options import NAME_A_RECIPE, CommandParser, read_recipe, read_with
+from coldness.cli.options import NAME_A_RECIPE, CommandParser, read_recipe, saved_recipe
 from coldness.cli.tables import print_verdict
 from coldness.evaluation.bank_checks import banks_of
 from coldness.evaluation.ood import read_sets
 from coldness.machine import threads
 from coldness.progress import OnBlock, stages, training_bar
 from coldness.report import write_report
-from coldness.runs.folder import FolderError, RunFolder
+from coldness.runs.folder import RunFolder
 from coldness.trainer import Outcome, carry_out
 from coldness.training.recipe import Recipe
 from coldness.training.settings import Settings
@@ -46,7 +44,7 @@ from coldness.trust.judgement import judge
 
 def parser() -> CommandParser:
     usage = "RECIPE [--out DIR] [--seed N] [--resume | --overwrite] [--FIELD VALUE ...]"
-    parser = CommandParser("train", __doc__, usage, NAME_A_RECIPE, takes_recipe=True)
+    parser = CommandParser("train", __doc__, usage, NAME_A_RECIPE, takes_recipe=Recipe)
     parser.add_argument("--out", metavar="DIR", help="folder of the run (default runs/RECIPE-SEED)")
     parser.add_argument("--resume", action="store_true", help="resume the run in --out")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in --out")
@@ -57,19 +55,11 @@ def main(words: list[str]) -> int:
     given, recipe = read_recipe(parser(), words)
     out = Path(given.out or f"runs/{Path(recipe.name).stem}-{recipe.seed}")
     if given.resume and RunFolder(out).holds_run():
-        recipe = _saved(RunFolder(out), recipe, given.overrides)
+        recipe = saved_recipe(RunFolder(out), recipe, given.overrides)
     show_log_lines()
     command = shlex.join(["coldness", "train", *words])
     train_and_judge(recipe, out, command, resume=given.resume, overwrite=given.overwrite)
     return 0
-
-
-def _saved(folder: RunFolder, recipe: Recipe, overrides: Mapping[str, Any]) -> Recipe:
-    """The recipe that a run was trained with, with the fields that are overridden now."""
-    if folder.recipe() != recipe.name:
-        raise FolderError(f"{folder.path} holds a run of {folder.recipe()}, not of {recipe.name}")
-    saved = read_with(str(folder.config), overrides, recipe.allow_imports)
-    return replace(saved, name=recipe.name)
 
 
 def train_and_judge(

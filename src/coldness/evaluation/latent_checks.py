@@ -104,18 +104,12 @@ def outputs_of(model: Model, x: Tensor) -> tuple[Tensor, Tensor]:
 
 def _representation(model: Model, data: Labelled, how: Evaluation) -> dict[str, float]:
     """What a simple classifier reads off the encoder's features and off the model's direction."""
-    encoder = encoder_of(model.kept)
-    generator, _ = generators(how.seed + 20)
-    some = torch.randperm(len(data.train), generator=generator)[:PROBE_EXAMPLES]
-    train, labels = _features(encoder, data.train[some]), data.train_labels[some]
-    test, right = _features(encoder, data.test), data.test_labels
-    nearest = (normalize(test, dim=1) @ normalize(train, dim=1).T).topk(NEIGHBOURS, dim=1).indices
-    votes = nn.functional.one_hot(labels[nearest], len(data.classes)).sum(1).argmax(1)
+    train, labels, test, right = _probed(encoder_of(model.kept), data, how.seed)
     centre, spread = train.mean(0), train.std(0) + 1e-6
     probe = import_module("sklearn.linear_model").LogisticRegression(max_iter=500)
     probe.fit(((train - centre) / spread).numpy(), labels.numpy())
     metrics = {
-        "knn_accuracy": float((votes == right).float().mean()),
+        "knn_accuracy": _by_neighbours(train, labels, test, right),
         "probe_accuracy": float(probe.score(((test - centre) / spread).numpy(), right.numpy())),
     }
     latents = model.kept.get("class_latents")
@@ -124,6 +118,33 @@ def _representation(model: Model, data: Labelled, how: Evaluation) -> dict[str, 
         found = (v @ latents.cpu().T).argmax(1)
         metrics["direction_accuracy"] = float((found == right).float().mean())
     return metrics
+
+
+def knn_accuracy(encoder: nn.Module, data: Labelled, seed: int = 12345) -> float:
+    """Accuracy of the class of the nearest training images by the encoder's features.
+
+    Args:
+        encoder: in eval mode.
+        data: at most 5,000 of its training images are used, and all of its test images.
+        seed: of the choice of training images; that of an evaluation by default.
+    """
+    return _by_neighbours(*_probed(encoder, data, seed))
+
+
+def _probed(encoder: nn.Module, data: Labelled, seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Features and labels of training images, and of test images."""
+    generator, _ = generators(seed + 20)
+    some = torch.randperm(len(data.train), generator=generator)[:PROBE_EXAMPLES]
+    train, test = _features(encoder, data.train[some]), _features(encoder, data.test)
+    return train, data.train_labels[some], test, data.test_labels
+
+
+def _by_neighbours(train: Tensor, labels: Tensor, test: Tensor, right: Tensor) -> float:
+    """Accuracy of the vote of the nearest training images, by the cosine of features."""
+    count = min(NEIGHBOURS, len(train))
+    nearest = (normalize(test, dim=1) @ normalize(train, dim=1).T).topk(count, dim=1).indices
+    votes = nn.functional.one_hot(labels[nearest]).sum(1).argmax(1)
+    return float((votes == right).float().mean())
 
 
 @torch.no_grad()

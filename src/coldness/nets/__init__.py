@@ -7,6 +7,7 @@ image to a latent vector; they learn beside an energy.
 from coldness.nets.conv_encoders import ResNet18Encoder, SmallEncoder
 from coldness.nets.convnet import ConvNet
 from coldness.nets.encoder import Encoder
+from coldness.nets.headed import Headed
 from coldness.nets.mlp import MLP
 from coldness.nets.non_local import NonLocalNet
 from coldness.nets.residual import ResidualNet
@@ -17,6 +18,7 @@ __all__ = [
     "MLP",
     "ConvNet",
     "Encoder",
+    "Headed",
     "NonLocalNet",
     "ResNet18Encoder",
     "ResidualNet",

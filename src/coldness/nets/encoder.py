@@ -10,6 +10,9 @@ head are in float32.
 Encoders learn by a loss of their own and are no energies: batch norm, which an energy must not
 have, is what contrastive learning usually uses.
 
+    encoder.patched     the same encoder as a Patched if it takes any subset of the patches of an
+                        image, which a masked autoencoder needs; else None
+
 References:
     Guiding Energy-Based Models via Contrastive Latent Variables (Lee et al., 2023), appendix B and
     its code, for the head.
@@ -19,11 +22,29 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from coldness.nets.base import shape_text
+
+
+class Patched(Protocol):
+    """What a masked autoencoder needs of an encoder."""
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches; there are N = rows * columns, row by row."""
+
+    def patches(self, x: Tensor) -> Tensor:
+        """Returns the pixels of the patches (B, N, P) of standardised images."""
+
+    def embed(self, x: Tensor) -> Tensor:
+        """Returns the embedded patches (B, N, D), with their positions."""
+
+    def encode(self, tokens: Tensor) -> Tensor:
+        """Returns the representations (B, n, D) of n <= N embedded patches."""
 
 
 class Encoder(nn.Module, ABC):
@@ -57,6 +78,12 @@ class Encoder(nn.Module, ABC):
         self.shape: tuple[int, int, int] | None = None
         self.body: nn.Module = nn.Sequential()
         self.head: nn.Module = nn.Sequential()
+        self.feature_count = 0
+
+    @property
+    def patched(self) -> Patched | None:
+        """This encoder if it takes subsets of the patches of an image, else None."""
+        return None
 
     @abstractmethod
     def layers(self, shape: tuple[int, int, int]) -> tuple[nn.Module, int]:
@@ -90,7 +117,7 @@ class Encoder(nn.Module, ABC):
                 nn.Linear(self.hidden, self.latent),
             )
             self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-            self.shape = (channels, height, width)
+            self.shape, self.feature_count = (channels, height, width), features
         if self.shape != tuple(shape):
             raise ValueError(
                 f"the encoder was built for images {shape_text(self.shape)}, but the data has "

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from coldness.nets.encoder import Encoder
+from coldness.nets.encoder import Encoder, Patched
 
 
 class ViTEncoder(Encoder):
@@ -77,6 +77,15 @@ class ViTEncoder(Encoder):
             )
         return Transformer(shape, self.patch, self.width, self.depth, self.heads), self.width
 
+    @property
+    def patched(self) -> Patched:
+        return self
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches."""
+        return self._transformer().grid
+
     def patches(self, x: Tensor) -> Tensor:
         """Returns the pixels of the patches (B, N, C p p) of standardised images."""
         return self._transformer().patches(self.standardised(x))
@@ -114,15 +123,12 @@ class Transformer(nn.Module):
     ) -> None:
         super().__init__()
         channels, rows, columns = shape[0], shape[1] // patch, shape[2] // patch
-        self.patch = patch
+        self.patch, self.grid = patch, (rows, columns)
         self.embedding = nn.Linear(channels * patch**2, width)
         self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(depth)))
         self.norm = nn.LayerNorm(width)
         self.register_buffer("positions", sines(rows, columns, width))
-        for layer in self.modules():
-            if isinstance(layer, nn.Linear):
-                nn.init.xavier_uniform_(layer.weight)
-                nn.init.zeros_(layer.bias)
+        initialise(self)
 
     def patches(self, x: Tensor) -> Tensor:
         """(B, C, H, W) to (B, N, C p p)."""
@@ -165,6 +171,14 @@ class Block(nn.Module):
         attended = scaled_dot_product_attention(q, k, v)
         t = t + self.out(attended.transpose(1, 2).flatten(2))
         return t + self.mlp(self.between(t))
+
+
+def initialise(module: nn.Module) -> None:
+    """Draws the weights of all linear layers from Glorot's uniform law; biases are zero."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            nn.init.xavier_uniform_(layer.weight)
+            nn.init.zeros_(layer.bias)
 
 
 def sines(rows: int, columns: int, width: int) -> Tensor:

@@ -7,11 +7,14 @@ from coldness.objectives.contrast import Contrast, Weights
 from coldness.objectives.energy_l2 import EnergyL2
 from coldness.objectives.frozen import Frozen, Labels
 from coldness.objectives.guidance import Guidance
+from coldness.objectives.mae import MAE
+from coldness.objectives.masked import Masked, MaskedAutoencoder
 from coldness.objectives.simclr import SimCLR
 from coldness.objectives.teachers import Teacher
 
 __all__ = [
     "BYOL",
+    "MAE",
     "Batch",
     "Contrast",
     "CrossEntropy",
@@ -19,6 +22,8 @@ __all__ = [
     "Frozen",
     "Guidance",
     "Labels",
+    "Masked",
+    "MaskedAutoencoder",
     "SimCLR",
     "Teacher",
     "Term",

@@ -59,9 +59,13 @@ class SimCLR(LearningTeacher):
         self.temperature, self.model_negatives = temperature, model_negatives
 
     def loss(self, x: Tensor, v_model: Tensor) -> Tensor:
-        x = self.examples(x)
-        z_1, z_2 = self.encoder(torch.cat([self.view(x), self.view(x)])).chunk(2)
+        z_1, z_2 = self.pair(self.examples(x))
         return nt_xent(z_1, z_2, v_model if self.model_negatives else None, self.temperature)
+
+    def pair(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Latents of two views of every image."""
+        z_1, z_2 = self.encoder(torch.cat([self.view(x), self.view(x)])).chunk(2)
+        return z_1, z_2
 
 
 def nt_xent(z_1: Tensor, z_2: Tensor, further: Tensor | None, temperature: float) -> Tensor:

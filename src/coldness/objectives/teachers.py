@@ -9,7 +9,8 @@ the encoder with its batch-norm statistics, and the latents of classes and attri
 
     z_k = sum_i z_i / |sum_i z_i|     over training examples of class or attribute k  (section 4.3)
 
-Subclasses differ in `loss`: simclr.py, byol.py and masked.py. Teachers of frozen.py do not learn.
+Subclasses differ in `loss`: simclr.py, byol.py, mae.py, and masked.py, which only pretrains.
+Teachers of frozen.py do not learn.
 
 References:
     Guiding Energy-Based Models via Contrastive Latent Variables (Lee et al., 2023), sections 3.1,
@@ -113,7 +114,7 @@ class LearningTeacher(Teacher):
         self.encoder, self.augmentation = encoder, augmentation
         self.optimiser, self.learning_rate = optimiser, learning_rate
         self.ema, self.batch_size = ema, batch_size
-        self.average: nn.Module = encoder
+        self.average: Encoder = encoder
 
     def check(self, latent: int, data: Data) -> None:
         if not data.domain.is_images:
@@ -153,6 +154,9 @@ class LearningTeacher(Teacher):
             return x
         return self.data.sample(self.batch_size, self.data_generator).to(x)
 
+    @abstractmethod
+    def loss(self, x: Tensor, v_model: Tensor) -> Tensor: ...
+
     def view(self, x: Tensor) -> Tensor:
         """A random view of every image."""
         return x if self.augmentation is None else self.augmentation(x, self.generator)
@@ -183,8 +187,12 @@ class LearningTeacher(Teacher):
             mine.copy_(value)
 
     def kept(self) -> dict[str, nn.Module | Tensor]:
-        encoder = deepcopy(self.average).eval()
+        encoder = self.trained()
         return {"encoder": encoder, **latents_of(encoder, self.data)}
+
+    def trained(self) -> Encoder:
+        """A copy of the averaged encoder, in eval mode."""
+        return deepcopy(self.average).eval()
 
     def state_dict(self) -> dict[str, Any]:
         return {

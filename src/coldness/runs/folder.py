@@ -5,7 +5,7 @@ metrics.csv         metrics of every iteration, including those that were rolled
 events.jsonl        alarms and actions of the guard, if there were any
 grids.npz           for images: negatives over training
 checkpoints/        all mutable state
-model/              the trained model, self-contained (coldness/model.py)
+model/              the trained model or encoder, self-contained (coldness/model.py)
 metrics.json        the final evaluation
 evaluation.npz      grids and samples behind it
 report.html         the report
@@ -26,10 +26,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
+from coldness.domain import Domain
 from coldness.files import BadFile, write_atomically
-from coldness.model import Model, load
+from coldness.model import Model, load, save_encoder
 
 fcntl: Any
 try:
@@ -190,6 +191,10 @@ class RunFolder:
 
     def save_model(self, model: Model) -> None:
         model.save(self.model, overwrite=True)
+
+    def save_encoder(self, encoder: nn.Module, domain: Domain) -> None:
+        """Writes an encoder in place of a model: the result of `coldness pretrain`."""
+        save_encoder(self.model, encoder, domain)
 
     def save_evaluation(self, metrics: dict[str, Any], arrays: dict[str, Tensor]) -> None:
         plain: dict[str, Any] = {name: value.cpu().numpy() for name, value in arrays.items()}

@@ -86,7 +86,7 @@ def fit(
         rescue.tidy()
         grids.save()
 
-    with _interruptible() as interrupted:
+    with interruptible() as interrupted:
         try:
             while training.iteration < s.iterations and not live.done:
                 metrics.add(training.iteration, {**training.iterate(), **live.look(training)})
@@ -122,7 +122,7 @@ def fit(
 
 
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
+def interruptible() -> Iterator[Callable[[], bool]]:
     """Yields a function that tells whether Ctrl-C was pressed; a second press ends at once."""
     pressed = False
 

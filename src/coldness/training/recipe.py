@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import torch
 import yaml
@@ -70,6 +70,12 @@ class Recipe:
     allow_imports: bool = field(default=False, compare=False)
     source: str = field(default="", compare=False, repr=False)
 
+    signature: ClassVar[type[Any]] = Settings
+    """What the fields are those of."""
+
+    command: ClassVar[str] = "train"
+    """The command that takes it, and whose packaged recipes it may be."""
+
     @classmethod
     def read(
         cls,
@@ -77,7 +83,7 @@ class Recipe:
         overrides: Mapping[str, Any] | None = None,
         *,
         allow_imports: bool = False,
-    ) -> Recipe:
+    ) -> Self:
         """The recipe of a packaged name, a path or another recipe, with fields overridden.
 
         Args:
@@ -92,7 +98,13 @@ class Recipe:
             node, changes = yaml.safe_load(recipe.source) or (recipe.values, {})
             name, allow_imports = recipe.name, allow_imports or recipe.allow_imports
         else:
-            node, name = _read(find(str(recipe))), str(recipe)
+            name, known = str(recipe), packaged(cls.command)
+            other = next((c for c in FOLDERS if c != cls.command and name in packaged(c)), None)
+            if other is not None:
+                raise RecipeError(
+                    f"{name} is a recipe of `coldness {other}`, not of `coldness {cls.command}`"
+                )
+            node = _read(find(name, known), known)
         try:
             for path, value in (overrides or {}).items():
                 changes.pop(path, None)  # the last override of a path counts
@@ -103,17 +115,18 @@ class Recipe:
             early = [path for path in changes if path.split(".")[0] in ("sources", "temperature")]
             for path in early:
                 override(node, path, changes[path])
-            _expand_temperature(node)
+            if cls.signature is Settings:
+                _expand_temperature(node)
             for path in [path for path in changes if path not in early]:
                 override(node, path, changes[path])
-            text = complete(Settings, node, allow_imports=allow_imports)
+            text = complete(cls.signature, node, allow_imports=allow_imports)
         except ConfigurationError as error:
             raise RecipeError(str(error)) from error
         return cls(text, name, allow_imports, source)
 
-    def replace(self, overrides: Mapping[str, Any]) -> Recipe:
+    def replace(self, overrides: Mapping[str, Any]) -> Self:
         """The same recipe with fields overridden."""
-        return Recipe.read(self, overrides)
+        return self.read(self, overrides)
 
     def parts(self, **live: Any) -> Settings:
         """The live parts; networks draw their weights from the recipe's seed.
@@ -129,7 +142,7 @@ class Recipe:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(self.seed)
                 return construct(
-                    Settings, self._values, allow_imports=self.allow_imports, live=live
+                    self.signature, self._values, allow_imports=self.allow_imports, live=live
                 )
         except (ValueError, TypeError, RuntimeError) as error:
             raise RecipeError(one_line(error)) from error
@@ -167,10 +180,14 @@ class Recipe:
         return self.text
 
 
-def packaged() -> dict[str, Path]:
-    """Names and files of the recipes that come with coldness."""
+FOLDERS = {"train": ("", "failures"), "pretrain": ("pretrain",)}
+"""Folders of packaged recipes, by the command that takes them."""
+
+
+def packaged(command: str = "train") -> dict[str, Path]:
+    """Names and files of the recipes that come with coldness, for one command."""
     folder = Path(str(files("coldness") / "recipes"))
-    paths = [*sorted(folder.glob("*.yaml")), *sorted(folder.glob("failures/*.yaml"))]
+    paths = [path for part in FOLDERS[command] for path in sorted((folder / part).glob("*.yaml"))]
     return {path.relative_to(folder).with_suffix("").as_posix(): path for path in paths}
 
 
@@ -184,7 +201,7 @@ def find(
 
     Args:
         name: a known name or a path.
-        known: files by name; None for the packaged recipes.
+        known: files by name; None for the packaged recipes of `coldness train`.
         kind: what the file is, for the message.
         command: lists the known names, for the message.
     Raises:
@@ -197,26 +214,26 @@ def find(
     return path
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path, known: Mapping[str, Path]) -> dict[str, Any]:
     try:
         recipe = yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise RecipeError(f"{path} is not a YAML file ({one_line(error)})") from error
     if not isinstance(recipe, dict):
         raise RecipeError(f"{path} is not a recipe: it must hold fields such as data and energy")
-    return _based(recipe, path) if "base" in recipe else recipe
+    return _based(recipe, path, known) if "base" in recipe else recipe
 
 
-def _based(recipe: dict[str, Any], path: Path) -> dict[str, Any]:
+def _based(recipe: dict[str, Any], path: Path, known: Mapping[str, Path]) -> dict[str, Any]:
     """The recipe that `base` names, packaged or a file beside this one, with `set` applied."""
     base, changes = recipe["base"], recipe.get("set") or {}
     if set(recipe) - {"base", "set"} or not isinstance(base, str) or not isinstance(changes, dict):
         raise RecipeError(f"{path} must hold only `base: RECIPE` and `set: {{FIELD: VALUE}}`")
     beside = path.parent / base
-    found = beside if beside.is_file() and beside.resolve() != path.resolve() else find(base)
+    found = beside if beside.is_file() and beside.resolve() != path.resolve() else find(base, known)
     if found.resolve() == path.resolve():
         raise RecipeError(f"{path} is its own base")
-    whole = _read(found)
+    whole = _read(found, known)
     for name, value in changes.items():
         override(whole, str(name), value, whole=True)
     return whole
