@@ -89,7 +89,7 @@ def _compared(seed: int, iterations: int, every: int, patience: int) -> None:
     law = _law()
     x, fresh = _drawn(law, GIVEN, 1000 + seed), _drawn(law, FRESH, 7)
     settings = {**SETTINGS, "seed": seed, "iterations": iterations}
-    stopping = {"live": {}, "stop.patience": patience}
+    stopping = {"live": {"chains": 512, "every": 20}, "stop.patience": patience}
     model = coldness.train("points", data=x.numpy(), overrides={**settings, **stopping})
     kept = int(model.training["kept_iteration"])
     points = Points.of(x.numpy(), held_out=HELD_OUT, validation=VALIDATION)
