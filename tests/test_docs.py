@@ -100,7 +100,7 @@ def parse_command(words: Sequence[str]) -> None:
         recipes.main(rest)
         return
     parser = import_module(f"coldness.cli.{command}").parser()
-    if command in ("train", "doctor"):
+    if command in ("train", "doctor", "pretrain"):
         read_recipe(parser, rest)
         return
     given = parser.read(rest) if rest != ["--list"] else parser.parse_args(rest)
