@@ -12,6 +12,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -24,6 +25,11 @@ CLASSES = 20
 
 LETTERS = 12
 """Most letters of a name."""
+
+LETTERS_ACROSS = 45
+"""Letters that fit below the map; longer names are turned."""
+
+SLANTED: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
 
 LEAST = 0.005
 """Fractions below this have no number."""
@@ -85,14 +91,12 @@ def _draw(names: Sequence[str]) -> Draw:
                 j, i, f"{100 * value:.0f}", ha="center", va="center", color=hue, fontsize=size
             )
         shown = [shortened(names[k] if k < len(names) else str(k), LETTERS) for k in range(count)]
-        steep = 90 if count > 10 else 45
-        slanted = any(len(name) > 3 for name in shown)
-        axes.set_xticks(range(count), shown, rotation=steep if slanted else 0)
+        wide = count * max(map(len, shown)) > LETTERS_ACROSS
+        across = {"rotation": 90} if count > 10 else SLANTED
+        axes.set_xticks(range(count), shown, **(across if wide else {}))
         axes.set_yticks(range(count), shown)
         for label in (*axes.get_xticklabels(), *axes.get_yticklabels()):
             label.set_parse_math(False)
-            if slanted and label in axes.get_xticklabels():
-                label.set(ha="center" if count > 10 else "right", rotation_mode="anchor")
         axes.tick_params(length=0, labelsize=9 if count <= 10 else 7)
         axes.set_xlabel("class that they show")
         axes.set_ylabel("class asked for")

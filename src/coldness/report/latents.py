@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, zip_longest
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -25,14 +24,13 @@ from matplotlib.axes import Axes
 from coldness.report import confusion
 from coldness.report.figures import Array, Columns, Curve, Theme
 from coldness.report.images import ROW, Tiles, tiles
-from coldness.trust.answers import number
 
 COSINES = {
     "cosines_f": "energy's features f",
     "cosines_v": "model's direction v",
     "cosines_h": "encoder h",
 }
-BINS = 60
+BINS = 50
 
 TABLE_ROWS, TILE_ROWS = 48, 12
 """Most rows of the table, and most rows of samples of attributes."""
@@ -107,14 +105,18 @@ def _cosines(arrays: Mapping[str, Array], metrics: Mapping[str, float]) -> list[
         "usually use few directions, since their length carries the density; the projector between "
         "f and v makes up for that. Where guidance works, v is distributed like h."
     )
-    medians = [f"{key[-1]} {number(float(np.nanmedian(x)), 2)}" for key, x in there.items()]
+    medians = [f"{key[-1]} {_two(float(np.nanmedian(x)))}" for key, x in there.items()]
     caption += f" Medians: {', '.join(medians)}."
     if "alignment" in metrics:
         caption += (
             " Alignment, the mean cosine between v and h of the same image: "
-            f"{number(metrics['alignment'], 2)}."
+            f"{_two(metrics['alignment'])}."
         )
     return [Curve("Directions of different images", caption, _draw_cosines, aspect=0.8)]
+
+
+def _two(value: float) -> str:
+    return f"{round(value, 2) + 0.0:.2f}".replace("-", "\u2212")  # + 0.0: no minus zero
 
 
 def _draw_cosines(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
@@ -202,10 +204,14 @@ def in_words(asked: Array, names: Sequence[str]) -> str:
 def spread(asked: Array, most: int) -> list[int]:
     """At most so many rows, in their order, and equally many of every kind as far as there are.
 
-    The kind of a row is how many attributes it asks for, and whether one of them is negated.
+    The kind of a row is how many attributes it asks for, and whether one of them is negated. Of a
+    kind that has more, rows at equal distances are taken.
     """
     kinds: dict[tuple[int, bool], list[int]] = {}
     for k, row in enumerate(asked):
         kinds.setdefault((int((row != 0).sum()), bool((row < 0).any())), []).append(k)
-    in_turn = chain.from_iterable(zip_longest(*kinds.values()))
-    return sorted([k for k in in_turn if k is not None][:most])
+    chosen: list[int] = []
+    for place, rows in enumerate(sorted(kinds.values(), key=len)):
+        count = min(len(rows), (most - len(chosen)) // (len(kinds) - place))
+        chosen += [rows[int(k)] for k in np.linspace(0, len(rows) - 1, count).round()]
+    return sorted(chosen)
