@@ -48,6 +48,33 @@ def image_arrays(
     return arrays
 
 
+def latent_arrays(
+    shape: tuple[int, int, int] = (3, 4, 4), each: int = 4, classes: int = 3, attributes: int = 3
+) -> Arrays:
+    """What an evaluation of a model with latents adds to these.
+
+    Attributes are asked for one by one, negated one by one, and in pairs of neighbours.
+    """
+    rng = np.random.default_rng(2)
+
+    def images(n: int) -> np.ndarray:
+        return rng.uniform(-1, 1, (n, *shape)).astype(np.float32)
+
+    single, pairs = np.eye(attributes), np.eye(attributes)[:-1] + np.eye(attributes)[1:]
+    asked = np.concatenate([single, -single, pairs])
+    found = np.round(np.where(asked > 0, 0.9, 0.2) + 0.1 * rng.uniform(size=asked.shape), 2)
+    return {
+        "cosines_f": np.clip(rng.normal(0.8, 0.05, 400), -1, 1),
+        "cosines_v": np.clip(rng.normal(0.1, 0.2, 400), -1, 1),
+        "cosines_h": np.clip(rng.normal(0.0, 0.25, 400), -1, 1),
+        "confusion": 0.9 * np.eye(classes) + 0.1 * np.roll(np.eye(classes), 1, 1),
+        "x_instance": images(2),
+        "x_like": images(2 * each),
+        "x_attributes": images(len(asked) * each),
+        "attribute_table": np.concatenate([asked, found], 1),
+    }
+
+
 def moments(shape: tuple[int, int, int] = (3, 4, 4), times: int = 3) -> Arrays:
     """What grids.npz holds."""
     rng = np.random.default_rng(1)
@@ -61,8 +88,9 @@ def image_run(
     grids: Arrays | None = None,
     metrics: dict[str, float] | None = None,
     data: Any = None,
+    card: Any = None,
 ) -> Path:
-    """Writes a run folder; grids.npz only where grids are given."""
+    """Writes a run folder; grids.npz and the model's card only where they are given."""
     folder.mkdir(parents=True)
     settings = {"data": data or {"class_path": "coldness.data.Digits"}, "iterations": 3}
     (folder / "config.yaml").write_text(yaml.safe_dump(settings))
@@ -71,4 +99,7 @@ def image_run(
     np.savez(folder / "evaluation.npz", **(image_arrays() if arrays is None else arrays))
     if grids is not None:
         np.savez(folder / "grids.npz", **grids)
+    if card is not None:
+        (folder / "model").mkdir()
+        (folder / "model" / "model.yaml").write_text(yaml.safe_dump(card))
     return folder

@@ -330,31 +330,31 @@ LATENTS = (
     ),
     Metric(
         "probe_accuracy", "Accuracy of a linear classifier on the encoder's features", "fraction",
-        "higher", tolerance=0.005, short="Linear probe",
+        "higher", tolerance=0.005, short="Linear probe accuracy",
     ),
     Metric(
         "direction_accuracy", "Accuracy of the class latent nearest to the model's direction",
-        "fraction", "higher", tolerance=0.005, short="Accuracy of directions",
+        "fraction", "higher", tolerance=0.005, short="Accuracy by direction",
     ),
     Metric(
         "like_agreement", "Fraction of samples like an image that are of the class of that image",
-        "fraction", "higher", tolerance=0.02, short="Class of samples like an image",
+        "fraction", "higher", tolerance=0.02, short="Class agreement, like an image",
     ),
     Metric(
         "attribute_agreement", f"{OF_ASKED} the attribute asked for", "fraction", "higher",
-        tolerance=0.02, short="One attribute",
+        tolerance=0.02, short="Attribute agreement, one",
     ),
     Metric(
         "attribute_agreement_2", f"{OF_ASKED} both attributes asked for", "fraction", "higher",
-        tolerance=0.02, short="Two attributes",
+        tolerance=0.02, short="Attribute agreement, two",
     ),
     Metric(
         "attribute_agreement_3", f"{OF_ASKED} all three attributes asked for", "fraction",
-        "higher", tolerance=0.02, short="Three attributes",
+        "higher", tolerance=0.02, short="Attribute agreement, three",
     ),
     Metric(
         "attribute_agreement_not", "Fraction of samples that lack the attribute that was negated",
-        "fraction", "higher", tolerance=0.02, short="Negated attribute",
+        "fraction", "higher", tolerance=0.02, short="Attribute agreement, negated",
     ),
     Metric(
         "attribute_judge_accuracy",
@@ -568,7 +568,7 @@ SCORES = {
     "maxp": "the largest class probability",
     "grad": "the gradient norm",
     "typical": "typicality",
-    "joint": "energy and latent",
+    "joint": "the joint score of energy and latent",
 }
 """What ranks data above other points (evaluation/scores.py)."""
 
@@ -704,13 +704,17 @@ def in_order(keys: Iterable[str]) -> list[str]:
 
 COMPARED = (
     *("accuracy", "ece", "accuracy_refined", "ece_refined", "class_agreement"),
+    *("knn_accuracy", "probe_accuracy", "direction_accuracy", "like_agreement"),
+    *("attribute_agreement", "attribute_agreement_2", "attribute_agreement_3"),
+    "attribute_agreement_not",
     *(entry.key for entry in _quality() if entry.better != "none"),
     *("energy_distance_short", "neighbours_short", "energy_distance_long", "neighbours_long"),
     *("u_shift", "kl", "tv", "log_likelihood_test"),
     *LOWEST,
     "seconds",
 )
-"""Runs side by side (trust/comparison.py)."""
+"""Runs side by side (trust/comparison.py). Not `alignment`: it is 1 for an encoder that has
+collapsed to one direction, so that it does not compare runs with different encoders."""
 
 STUDIED = (
     *("kl", "kl_low", "kl_high", "reverse_kl", "tv", "slice_kl", "slice_tv", "mass_outside"),

@@ -10,11 +10,13 @@ MODEL is the folder of a run or of a saved model; the data it was trained on is 
 holds x, one sample per row in the data's own units, and potential, U(x) = -log p(x) - log Z. Chains
 start and move as in training; more --steps bring them closer to the model's own density.
 
-One condition at a time can be given. --label draws samples of one class, by its name or number, and
---label all of each class in turn; the file then holds labels too. Models that were guided by an
-encoder also take --like, image files whose common content samples should share, and --all-of,
-attributes or classes that samples should all have: `-name` for those they should not have, `name:2`
-for twice the weight. --guidance sets how much these latents count.
+One condition can be given. --label draws samples of one class, by its name or number, and --label
+all of each class in turn; the file then holds labels too. Models that were guided by an encoder
+also take --like and --all-of. --like draws samples that share what the given images have in common:
+image files, folders or .npz files. --all-of draws samples that have all of these attributes or
+classes: `-name` or `not name` for one that they should not have, `name:2` for twice the weight. A
+list that begins with a dash needs `=`, as in --all-of=-large. --guidance sets the weight of these
+latents.
 """
 
 from __future__ import annotations
@@ -39,14 +41,16 @@ from coldness.runs.folder import FolderError
 
 
 def parser() -> CommandParser:
-    usage = "MODEL [--n N] [--label CLASS | --like IMAGE... | --all-of NAMES] [--out FILE]"
+    usage = "MODEL [--label CLASS | --like IMAGE... | --all-of NAMES] [--n N] [--out FILE]"
     parser = CommandParser("sample", __doc__, usage, NAME_A_RUN, allow_imports=True)
     parser.add_argument("run", nargs="?", metavar="MODEL", help="folder of a run or of a model")
     parser.add_argument("--n", type=int, default=1000, help="number of samples; default 1000")
     parser.add_argument("--steps", type=int, default=None, help="chain length; default as trained")
-    parser.add_argument("--label", default=None, help="class, or `all`; default p(x)")
-    parser.add_argument("--like", nargs="+", metavar="IMAGE", help="image files, or one .npz")
-    parser.add_argument("--all-of", metavar="NAMES", help="attributes with commas between them")
+    parser.add_argument("--label", metavar="CLASS", help="class by name or number, or `all`")
+    parser.add_argument("--like", nargs="+", metavar="IMAGE", help="images to be like")
+    parser.add_argument(
+        "--all-of", metavar="NAMES", help="attributes or classes, with commas between"
+    )
     parser.add_argument(
         "--guidance", type=float, help="weight of latents; default that of training"
     )

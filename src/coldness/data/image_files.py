@@ -18,7 +18,7 @@ from torch import Tensor
 
 from coldness.data.augmentation import Augmentation
 from coldness.data.hub import KNOWN, read_hub
-from coldness.data.image_readers import read_folder, read_npz
+from coldness.data.image_readers import ENDINGS, named_as_image, read_folder, read_image, read_npz
 from coldness.data.images import BadImages, ImageData, Pictures
 
 FOLDER = "COLDNESS_DATA"
@@ -83,9 +83,23 @@ class Images(ImageData):
 def read_images(path: str, size: int | None = None) -> Tensor:
     """Reads images uint8 (N, C, H, W) without labels, from the test part if there is one.
 
+    Args:
+        path: a path as of `Images`, or one image file, such as three.png.
+        size: crop images to their central square and average them to size x size; None to keep
+            their size.
     Raises:
         BadImages: if they cannot be read; the message is one line.
     """
+    at = Path(path)
+    if named_as_image(at) and not at.is_dir():
+        if not at.is_file():
+            raise BadImages(f"there is no file {path}{_where(at)}")
+        return read_image(at, size)
+    if at.is_file() and at.suffix != ".npz":
+        raise BadImages(
+            f"{path} must be an image file ({', '.join(ENDINGS)}), a folder of images, an .npz "
+            "file or a name"
+        )
     train, test = _read(path, size, labelled=False)
     pictures = test or train
     assert pictures is not None

@@ -1,4 +1,4 @@
-"""Readers of images from folders and .npz files.
+"""Readers of images from folders, image files and .npz files.
 
 No code in a file is executed, and every error message is one line.
 """
@@ -74,6 +74,11 @@ def read_folder(folder: Path, size: int | None = None, attributes: Path | None =
     known = None if attributes is None else read_attributes(attributes, names)
     images = stacked(((str(file), _open(file)) for file in files), size)
     return Pictures(images, torch.tensor(labels), tuple(found), known)
+
+
+def read_image(file: Path, size: int | None = None) -> Tensor:
+    """Reads one image file, uint8 (1, C, H, W); `size` is that of `read_folder`."""
+    return stacked([(str(file), _open(file))], size)
 
 
 def read_npz(
@@ -159,7 +164,12 @@ def averaged(images: Tensor, size: int | None, name: str) -> Tensor:
 
 def _is_image(path: Path) -> bool:
     hidden = path.name.startswith(".")
-    return path.is_file() and path.suffix.lower() in ENDINGS and not hidden
+    return path.is_file() and named_as_image(path) and not hidden
+
+
+def named_as_image(path: Path) -> bool:
+    """Whether the name ends like that of an image file; there need not be such a file."""
+    return path.suffix.lower() in ENDINGS
 
 
 def _open(file: Path) -> Image.Image:

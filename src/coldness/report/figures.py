@@ -263,6 +263,11 @@ def log_ticks(axes: Axes) -> None:
         axes.yaxis.set_major_formatter("{x:g}")
 
 
+def shortened(name: str, letters: int) -> str:
+    """A name of at most so many letters, with an ellipsis where it is cut."""
+    return name if len(name) <= letters else f"{name[: letters - 1]}\u2026"
+
+
 def cycle(theme: Theme, count: int) -> list[str]:
     """Colours of so many runs."""
     return [theme.runs[k % len(theme.runs)] for k in range(count)]

@@ -191,7 +191,8 @@ def pictures(
     Args:
         arrays: of its evaluation.
         grids: of its training, if there are any.
-        names: of classes; a class without a name is shown by its number.
+        names: of classes; a class without a name, or whose name is a number, is shown as
+            `class 3`.
     """
     there = [key for key in SAMPLES if len(arrays.get(key, ()))]
     if "x_bank" in there and "x_from_data" in there:
@@ -212,11 +213,13 @@ def _by_class(arrays: Mapping[str, Array], names: Sequence[str]) -> tuple[int, l
         return 0, []
     x, labels = arrays["x_class"], arrays["x_class_labels"]
     found = [int(k) for k in np.unique(labels)]
-    rows = [
-        tiles(names[k] if k < len(names) else f"class {k}", x[labels == k][:ROW], ROW)
-        for k in found[:CLASSES]
-    ]
+    rows = [tiles(_class_name(k, names), x[labels == k][:ROW], ROW) for k in found[:CLASSES]]
     return len(found), rows
+
+
+def _class_name(k: int, names: Sequence[str]) -> str:
+    name = names[k] if k < len(names) else str(k)
+    return f"class {name}" if name.isdecimal() else name
 
 
 def _neighbours(arrays: Mapping[str, Array]) -> Neighbours | None:

@@ -1,10 +1,10 @@
 """The report: one self-contained page about one or several runs.
 
 Verdict first, with a picture beside every answer, then panels {truth, model, short-run samples,
-long-run samples} x {density, log density}, or tiles of images with the scores of a classifier,
-chains, training curves with events of the guard, all metrics, settings and commands. Pictures are
-embedded, there is no script, and the page forbids itself the network. All text from files is
-escaped.
+long-run samples} x {density, log density}, or tiles of images, what samples follow of classes,
+images and attributes, and the scores of a classifier; then chains, training curves with events of
+the guard, all metrics, settings and commands. Pictures are embedded, there is no script, and the
+page forbids itself the network. All text from files is escaped.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from coldness.report import (
     chains,
     figures,
     images,
+    latents,
     reliability,
     score_histograms,
     training,
@@ -95,6 +96,11 @@ def render(runs: Sequence[Run]) -> str:
             for run in runs
             if run.evaluation.is_images and (drawn := _scores(run))
         ],
+        latents=[
+            (run.name, found, _rendered(found.curves, run))
+            for run in runs
+            if run.evaluation.is_images and (found := _latents(run))
+        ],
         chains=[
             (run.name, drawn)
             for run in runs
@@ -121,9 +127,19 @@ def _scores(run: Run) -> list[tuple[str, str, str, str]]:
     ]
     if len(found) == 3:  # in one row
         found = [replace(c, width=figures.THIRD, aspect=c.height / figures.THIRD) for c in found]
+    return _rendered(found, run)
+
+
+def _latents(run: Run) -> latents.LatentPictures | None:
+    return latents.pictures(run.evaluation.arrays, run.metrics, run.classes, run.attributes)
+
+
+def _rendered(curves: Sequence[Curve], run: Run) -> list[tuple[str, str, str, str]]:
+    """Title, caption, light and dark picture of curves of an evaluation's arrays."""
+    arrays = run.evaluation.arrays
     return [
         (c.title, c.caption, c.render([arrays], figures.LIGHT), c.render([arrays], figures.DARK))
-        for c in found
+        for c in curves
     ]
 
 

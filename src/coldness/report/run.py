@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +31,7 @@ class Run:
         evaluation: the arrays of evaluation.npz.
         events: of the guard.
         grids: of image runs, negatives during training.
+        card: of the model, the contents of model.yaml.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Run:
     evaluation: Evaluation
     events: Sequence[Event] = field(default=())
     grids: Grids | None = None
+    card: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def command(self) -> str:
@@ -54,11 +56,15 @@ class Run:
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
-        """Names of classes, where the settings of the data give them."""
+        """Names of classes by the card of the model, else by the settings of the data."""
         data = reader.settings_of(self.config).get("data")
         given = data.get("init_args") if isinstance(data, dict) else None
-        found = given.get("classes") if isinstance(given, dict) else None
-        return tuple(map(str, found)) if isinstance(found, list) else ()
+        return _names(self.card, "classes") or _names(given, "classes")
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """Names of attributes by the card of the model."""
+        return _names(self.card, "attributes")
 
     @cached_property
     def densities(self) -> Densities:
@@ -86,7 +92,14 @@ def read_run(folder: Path, name: str) -> Run:
     grids = reader.read_grids(folder) if evaluation.is_images else None
     events = read_events(folder / "events.jsonl")
     metrics |= metrics_of(columns, events)
-    return Run(name, config, columns, metrics, evaluation, events, grids)
+    card = reader.read_card(folder)
+    return Run(name, config, columns, metrics, evaluation, events, grids, card)
+
+
+def _names(given: Any, key: str) -> tuple[str, ...]:
+    """Of a list in a mapping; empty where there is no such list."""
+    found = given.get(key) if isinstance(given, Mapping) else None
+    return tuple(map(str, found)) if isinstance(found, list) else ()
 
 
 def compact(value: Any) -> str:

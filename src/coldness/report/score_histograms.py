@@ -24,7 +24,7 @@ from matplotlib.axes import Axes
 
 from coldness.metrics import SETS
 from coldness.report import figures
-from coldness.report.figures import ASPECT, Array, Columns, Curve, Theme
+from coldness.report.figures import ASPECT, Array, Columns, Curve, Theme, shortened
 
 BINS = 60
 OUTERMOST = 0.005
@@ -176,7 +176,9 @@ def _draw(
                     xycoords=axes.get_yaxis_transform(),
                     textcoords="offset points",
                 )
-        axes.set_yticks(range(len(sets)), [_short(name, letters) for name in reversed(sets)])
+        axes.set_yticks(
+            range(len(sets)), [shortened(SETS.get(name, name), letters) for name in reversed(sets)]
+        )
         for label in axes.get_yticklabels():
             label.set_parse_math(False)
             label.set_verticalalignment("bottom")
@@ -189,11 +191,6 @@ def _draw(
         axes.set_xlabel(score.axis)
 
     return draw
-
-
-def _short(name: str, letters: int) -> str:
-    name = SETS.get(name, name)
-    return name if len(name) <= letters else f"{name[: letters - 1]}\u2026"
 
 
 def _axis(

@@ -207,6 +207,19 @@ CURVES = {
         "stay similar to the data that they started from, 0 where they are independent of it.",
         _lines("d_pairing", "correlation"),
     ),
+    "guidance_alignment": Curve(
+        "Alignment with guiding latents",
+        "Mean cosine between the model's direction and the latent that guides it, over training "
+        "examples: 0 means unrelated, 1 means equal. It should rise; it may fall while an encoder "
+        "that learns changes faster than the model follows.",
+        _lines("guidance_alignment", "cosine"),
+    ),
+    "guidance_teacher": Curve(
+        "Loss of the encoder",
+        "Loss that the encoder itself learns with, beside the energy. It should fall and level "
+        "off. Losses of different kinds of encoders do not compare.",
+        _lines("guidance_teacher", "loss"),
+    ),
 }
 """By the column that they show."""
 

@@ -6,6 +6,7 @@
     evaluation.npz   its arrays; whether examples are images is decided here, once
     grids.npz        for images: negatives during training
     row.json         in a study: the run's row of the table
+    model/           its card, model.yaml, for the names of classes and attributes
 
 Events of the guard are read in events.py. Nothing in a file is executed. A file that is missing or
 broken raises BadFile, whose message names the file and the command that writes it, in one line.
@@ -35,12 +36,15 @@ BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, yaml.YAML
 """Errors raised by reading a file that is truncated or was not written by coldness."""
 
 IMAGES_READ = 100
-"""Most images of every kind that are shown, except samples by class."""
+"""Most images of every kind that are shown, except those of which every row belongs to another."""
 
 SLICES = {"slice_log_p_data", "slice_log_p_model"}
 
-IMAGES = {"x_data", "x_short", "x_long", "x_bank", "x_from_data", "x_class", "x_nearest"}
-BY_CLASS = {"x_class", "x_class_labels"}
+CONDITIONAL = {"x_class", "x_instance", "x_like", "x_attributes"}
+IMAGES = {"x_data", "x_short", "x_long", "x_bank", "x_from_data", "x_nearest", *CONDITIONAL}
+WHOLE = {*CONDITIONAL, "x_class_labels"}
+"""Arrays that are read whole, because every row belongs to a row of another array."""
+
 LENGTHS = {
     "x_class_labels": "x_class",
     "reliability_accuracy": "reliability_share",
@@ -49,6 +53,9 @@ LENGTHS = {
     "reliability_refined_confidence": "reliability_refined_share",
 }
 """Arrays (n,) of image runs, and the array that has the same length."""
+
+MULTIPLES = {"x_like": "x_instance", "x_attributes": "attribute_table"}
+"""Samples of image runs, and the array that has one row for every m of them."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +140,18 @@ def read_grids(folder: Path) -> Grids | None:
     return Grids([int(k) for k in iterations], x) if len(x) else None
 
 
+def read_card(folder: Path) -> dict[str, Any]:
+    """The card of the run's model, model/model.yaml; empty where there is none."""
+    path = folder / "model" / "model.yaml"
+    if not path.is_file():
+        return {}
+    with _whole(path, "train"):
+        card = yaml.safe_load(path.read_text())
+        if not isinstance(card, dict):
+            raise ValueError("the card is not a mapping")
+    return card
+
+
 def read_row(folder: Path) -> dict[str, Any] | None:
     """A run's row in the table of its study; None where the run is not finished."""
     path = folder / "row.json"
@@ -181,7 +200,7 @@ def is_evaluated(folder: Path) -> bool:
 
 
 def _array(key: str, array: NDArray[Any], is_images: bool) -> Array:
-    cut = is_images and key.startswith("x_") and key not in BY_CLASS
+    cut = is_images and key.startswith("x_") and key not in WHOLE
     return (array[:IMAGES_READ] if cut else array).astype(np.float64)
 
 
@@ -215,6 +234,18 @@ def _check_images(arrays: Mapping[str, Array]) -> None:
     for key, of in LENGTHS.items():
         if key in arrays and of in arrays and arrays[key].shape != arrays[of].shape[:1]:
             raise ValueError(f"{key} does not have the length of {of}")
+    for key in {"cosines_f", "cosines_v", "cosines_h"} & set(arrays):
+        if arrays[key].ndim != 1:
+            raise ValueError(f"{key} is not (P,)")
+    if "confusion" in arrays and arrays["confusion"].shape != 2 * arrays["confusion"].shape[:1]:
+        raise ValueError("confusion is not (K, K)")
+    if "attribute_table" in arrays:
+        table = arrays["attribute_table"]
+        if table.ndim != 2 or table.shape[1] % 2 or not table.size:
+            raise ValueError("attribute_table is not (R, 2A)")
+    for key, of in MULTIPLES.items():
+        if key in arrays and (of not in arrays or len(arrays[key]) % len(arrays[of])):
+            raise ValueError(f"{key} does not have equally many rows for every row of {of}")
 
 
 # Missing and broken files.
