@@ -170,7 +170,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_with_its_numbers(
         (["pretrain", DIGITS, "--method.encoder=SmallEncoder"], "with patches, such as ViTEnc"),
         (["pretrain", DIGITS, "--method.encoder.patch=3"], "sides are multiples of patch 3"),
         (["pretrain", DIGITS, "--data=Mixture2D"], "Masked needs images"),
-        (["pretrain", DIGITS, "--temperature.drift=1"], "there is no option --temperature.drift"),
+        (["pretrain", DIGITS, "--temperature.drift=1"], "there is no field 'temperature'"),
         (["pretrain", DIGITS, "--resume"], "holds no run to resume"),
     ],
 )
