@@ -185,10 +185,10 @@ def test_conditional_chains_follow_the_energy_of_their_class() -> None:
 
 def test_samples_by_class_need_an_energy_with_classes() -> None:
     source = Source(GaussianNoise(), Langevin(0.02), steps=2)
-    with pytest.raises(ValueError, match="has no classes"):
+    with pytest.raises(ValueError, match="has no classes or latents"):
         source.sample(
             ScalarEnergy(MLP(2)), torch.zeros(4, 2), 3, torch.Generator(),
-            labels=torch.zeros(3, dtype=torch.int64),
+            given=torch.zeros(3, dtype=torch.int64),
         )  # fmt: skip
 
 

@@ -70,6 +70,7 @@ from coldness.kernels import (
 from coldness.nets import (
     MLP,
     ConvNet,
+    Headed,
     NonLocalNet,
     ResidualNet,
     ResNet18Encoder,
@@ -129,6 +130,7 @@ PARTS: list[tuple[type, Any]] = [
     (torch.nn.Module, ResNet18Encoder(6, 4, 16, 0.1, 0.2)),
     (torch.nn.Module, SmallEncoder(6, 4, 16, 0.1, 0.2, (1, 8, 8))),
     (torch.nn.Module, ViTEncoder(6, 2, 8, 3, 2, 16, 0.1, 0.2, (3, 8, 6))),
+    (torch.nn.Module, Headed(SmallEncoder(6, 4, 16, shape=(1, 8, 8)), 5, 12)),
     (Energy, ScalarEnergy(MLP(2, (8,)), 20.0, 2.0)),
     (Energy, ClassifierEnergy(WideResNet(10, 1), 20_000.0, 10)),
     (Energy, ClassifierEnergy(MLP())),

@@ -29,6 +29,7 @@ from coldness.evaluation.ood import compare_with_sets, own_sets, read_sets
 from coldness.evaluation.sample_quality import coarse, compare, fid, inception_score, kid, quality
 from coldness.evaluation.scores import slope
 from coldness.kernels import Langevin
+from coldness.model import Model
 from coldness.training.settings import Evaluation, Settings
 from laws import assert_mean, generator, normal
 from small import measured, untrained
@@ -272,21 +273,27 @@ def test_samples_by_class_come_in_order_and_are_recognised() -> None:
     assert isinstance(data, ImageData)
     source = Source(UniformNoise(-0.5, 0.2), Langevin(1e-3), steps=60)
     hot = ClassifierEnergy(Rows(20.0), coldness=20.0, classes=CLASSES)
-    x, labels = by_class(hot, source, data.test, 8, generator(), 1.0)
+    sampler = source.sampler(data.test, hot.coordinates, 1.0)
+    model = Model(hot, data.domain, sampler)
+    x, labels = by_class(model, data.test, 8, generator(), None)
     assert labels.tolist() == [0] * 8 + [1] * 8 + [2] * 8
     assert probabilities(hot, x).argmax(1).tolist() == labels.tolist()
-    figures = judged(data, x, labels, generator())
+    figures, arrays = judged(data, x, labels, generator())
     assert figures["judge_accuracy"] == 1.0
     assert figures["class_agreement"] > 0.9
-    wrong = judged(data, x, (labels + 1) % CLASSES, generator())
+    table = arrays["confusion"]
+    torch.testing.assert_close(table.sum(1), torch.ones(CLASSES, dtype=torch.float64))
+    assert float(table.diagonal().mean()) == pytest.approx(figures["class_agreement"])
+    wrong, _ = judged(data, x, (labels + 1) % CLASSES, generator())
     assert wrong["class_agreement"] < 0.1
 
 
 def test_a_judge_that_errs_gives_no_agreement() -> None:
     data = images()
     data.train_labels = data.train_labels[torch.randperm(150, generator=generator())]
-    figures = judged(data, data.test, data.test_labels, generator())
+    figures, arrays = judged(data, data.test, data.test_labels, generator())
     assert set(figures) == {"judge_accuracy"}
+    assert arrays == {}
 
 
 # What is not data.

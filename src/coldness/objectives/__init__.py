@@ -8,7 +8,7 @@ from coldness.objectives.energy_l2 import EnergyL2
 from coldness.objectives.frozen import Frozen, Labels
 from coldness.objectives.guidance import Guidance
 from coldness.objectives.mae import MAE
-from coldness.objectives.masked import Masked, MaskedAutoencoder
+from coldness.objectives.masked import Masked
 from coldness.objectives.simclr import SimCLR
 from coldness.objectives.teachers import Teacher
 
@@ -23,7 +23,6 @@ __all__ = [
     "Guidance",
     "Labels",
     "Masked",
-    "MaskedAutoencoder",
     "SimCLR",
     "Teacher",
     "Term",
