@@ -46,6 +46,13 @@ def test_large_and_centred_figures() -> None:
     assert marked["lowest_auroc"] == [0]
 
 
+def test_conditional_samples_are_compared_and_alignment_is_not() -> None:
+    """An encoder that has collapsed is easy to align with."""
+    collapsed = {"alignment": 1.0, "like_agreement": 0.1, "attribute_agreement_2": 0.2}
+    runs = [collapsed, {"alignment": 0.5, "like_agreement": 0.9, "attribute_agreement_2": 0.8}]
+    assert best(runs) == {"like_agreement": [1], "attribute_agreement_2": [1]}
+
+
 def bracket(kl: float, half: float, ess: float = 0.5) -> dict[str, float]:
     width = {"log_z_low": -half, "log_z_high": half}
     shares = {"log_z_ess_forward": ess, "log_z_ess_reverse": ess}

@@ -250,6 +250,8 @@ def test_a_score_that_detects_what_log_p_does_not_is_named() -> None:
     answer = ood({**figures, "samples": 4000})
     assert answer.grade == "no"
     assert answer.text.endswith("do not detect such points; the gradient norm does (AUROC 0.920).")
+    answer = ood({**figures, "auroc_joint_svhn": 0.95, "samples": 4000})
+    assert answer.text.endswith("; the joint score of energy and latent does (AUROC 0.950).")
     answer = ood({**figures, "auroc_grad_svhn": 0.7, "auroc_typical_svhn": 0.6, "samples": 4000})
     assert answer.text.endswith("its energies do not detect such points.")
 
