@@ -15,8 +15,9 @@ from coldness.domain import Domain
 from coldness.energies import ScalarEnergy, SphericalEnergy
 from coldness.model import Model
 from coldness.nets import MLP, Headed, SmallEncoder, ViTEncoder
-from coldness.objectives import MAE, Guidance, Masked, MaskedAutoencoder
+from coldness.objectives import MAE, Guidance, Masked
 from coldness.objectives.frozen import load_encoder
+from coldness.objectives.masked import MaskedAutoencoder
 from laws import generator, normal
 
 
