@@ -84,7 +84,7 @@ class Walkers:
     Args:
         chains: number of walkers, a multiple of groups.
         every: iterations between two measurements, at which walkers are reweighted and moved; with
-            30, they take 6% of an iteration of the smallest networks.
+            30, they take 15% of an iteration of the smallest networks.
         steps: transitions per move.
         kernel: transitions, of a kernel with a Metropolis test (HMC or MALA); its step size is
             adapted.
