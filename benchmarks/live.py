@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("what", choices=("grid", "ais", "cost"))
     parser.add_argument("--seeds", type=int, default=3, metavar="N", help="default 3")
     parser.add_argument("--iterations", type=int, metavar="N", help="default: the recipe's")
-    parser.add_argument("--every", type=int, default=30, metavar="K", help="default 30")
+    parser.add_argument("--every", type=int, default=40, metavar="K", help="default 40")
     options = parser.parse_args()
     with threads(1):
         if options.what == "cost":

@@ -7,7 +7,10 @@ import torch
 
 from coldness.report.figures import Curve
 
-LOOK_AT_NO_CURVES = ("test_cli.py", "test_compare.py", "test_points.py", "test_studies.py")
+LOOK_AT_NO_CURVES = (
+    "test_cli.py", "test_compare.py", "test_points.py", "test_rows.py", "test_studies.py",
+    "test_table.py",
+)  # fmt: skip
 """Tests that make whole pages and look at their words; a page has 30 curves of 0.25 s."""
 
 BLANK = (

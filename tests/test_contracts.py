@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
+import math
 import pickle
 import tempfile
 from collections.abc import Callable
@@ -36,6 +37,7 @@ from coldness.chains import (
     GaussianNoise,
     InverseNormSteps,
     LikeData,
+    ReferenceStart,
     Source,
     Start,
     StepAdaptation,
@@ -66,11 +68,13 @@ from coldness.data import (
     Rings10D,
     SeparatedModes,
     Shapes,
+    Table,
 )
 from coldness.energies import (
     ClassifierEnergy,
     Coordinates,
     Energy,
+    FittedMixture,
     Gaussian,
     GaussianMixture,
     Given,
@@ -144,6 +148,7 @@ STARTS: dict[type[Start], Callable[[], Start]] = {
     FittedNoise: lambda: FittedNoise(2.0),
     Bank: lambda: Bank(30, GaussianNoise(0.5, 2.0), refresh=0.3, refresh_batch=0.1),
     WeightedBank: lambda: WeightedBank(Bank(30, GaussianNoise(0.5, 2.0)), 0.8),
+    ReferenceStart: lambda: ReferenceStart(),
 }
 
 ADAPTATIONS: dict[type[Adaptation], Callable[[], Adaptation]] = {
@@ -218,6 +223,7 @@ LABELLED: dict[type[Labelled], Callable[[], Labelled]] = {
     ImageData: lambda: ImageData(pictures(), augmentation=CropFlip(2)),
     Images: saved_pictures,
     Shapes: lambda: Shapes(300, 10, 0.05, 3, 0.3, 1, 0.2, CropFlip(1, flip=False), dequantise=True),
+    Table: lambda: Table.of(normal(200, 3).double().numpy(), np.arange(200) % 3, 0.3, 1, 0.1),
 }
 
 AUGMENTATIONS: dict[type[Augmentation], Callable[[], Augmentation]] = {
@@ -408,8 +414,16 @@ def test_sampling_leaves_the_network_as_it_was(part: type) -> None:
 every_start = every(coldness.chains, Start)
 
 
+def bound(part: type, shape: tuple[int, ...] = (2,)) -> Start:
+    start, rows = example(part, STARTS), normal(50, math.prod(shape))
+    reference = FittedMixture([1], [0.5], background=0.0)
+    reference.fit(rows, 0)
+    start.bind(ScalarEnergy(MLP(), reference=reference))
+    return start
+
+
 def prepared(part: type, x_data: Tensor, at: Coordinates) -> Start:
-    start = example(part, STARTS)
+    start = bound(part, tuple(x_data.shape[1:]))
     start.prepare(x_data, at, generator(5))
     return start
 
@@ -435,7 +449,7 @@ def test_starts_have_the_shape_and_dtype_of_the_data(
 
 @every_start
 def test_starts_leave_the_data_and_the_global_generator_alone(part: type) -> None:
-    x_data, start = normal(7, 2), example(part, STARTS)
+    x_data, start = normal(7, 2), bound(part)
     kept, state = x_data.clone(), torch.get_rng_state()
     start.prepare(x_data, coordinates("full"), generator(5))
     x, slots = start.draw(4, x_data, coordinates("full"), generator(7))
@@ -462,7 +476,7 @@ def test_a_restored_start_draws_what_the_saved_one_would(part: type) -> None:
     saved = prepared(part, x_data, at)
     x, slots = saved.draw(5, x_data, at, generator(8))
     saved.put(slots, x + 1, 3)
-    other = example(part, STARTS)
+    other = bound(part)
     other.load_state_dict({k: v.clone() for k, v in saved.state_dict().items()})
     for _ in range(2):
         (x, slots), (y, same) = (s.draw(5, x_data, at, generator(9)) for s in (saved, other))

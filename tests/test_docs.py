@@ -112,7 +112,9 @@ def parse_command(words: Sequence[str]) -> None:
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files of their own that users name in the documentation."""
     monkeypatch.chdir(tmp_path)
-    np.save("my.npy", np.random.default_rng(0).normal(size=(200, 2)))
+    x = np.random.default_rng(0).normal(size=(200, 2))
+    np.save("my.npy", x)
+    np.savetxt("my.csv", x, delimiter=",", header="height,weight", comments="")
     Path("my.yaml").write_text(packaged()["mixture2d"].read_text())
     study = next(b.text for b in BLOCKS if b.language == "yaml" and "blocks:" in b.text)
     Path("my-study.yaml").write_text(study)

@@ -167,9 +167,10 @@ def test_log_likelihood_while_training_and_log_prob_after_it_with_an_array(
     array: NDArray[np.float64],
 ) -> None:
     """Without any option: `points` has a confining term, a validation part and walkers."""
-    overrides = {**QUICK, "temperature.noise": 1.0}
+    overrides = {**QUICK, "iterations": 40, "temperature.noise": 1.0}
     overrides |= {"evaluation.ais.levels": 100, "evaluation.ais.chains": 400}
-    model = coldness.train("points", data=array, overrides=overrides)
+    enough = np.concatenate([array, array.mean(0) + 1.1 * (array - array.mean(0))])
+    model = coldness.train("points", data=enough, overrides=overrides)
     assert np.isfinite(model.training["live_log_likelihood"])
     assert model.energy.confined
     assert model.log_z is not None

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from coldness.chains import Bank
 from coldness.cli.options import OptionError
@@ -26,16 +27,39 @@ def needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[st
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(100, 2)))
     stand_in_images(tmp_path)
     monkeypatch.setenv("COLDNESS_DATA", str(tmp_path))
-    return {"points": [f"--data.path={tmp_path / 'x.npy'}"]}
+    pictures, listed = attributed_folder(tmp_path / "celeba")
+    path = f"--data.path={tmp_path / 'x.npy'}"
+    return {
+        "points": [path],
+        "table": [path, "--stop=null"],
+        "imagenet32-clel-base": ["--data.path=cifar10"],
+        "imagenet32-clel-large": ["--data.path=cifar10"],
+        "celeba64-clel": [f"--data.path={pictures}", f"--data.attributes_path={listed}"],
+    }
 
 
-def toy(name: str) -> list[str]:
+def attributed_folder(folder: Path) -> tuple[Path, Path]:
+    """Images of two sizes in a folder, and their attributes in CelebA's form."""
+    folder.mkdir()
+    lines = ["10", "Young Smiling"]
+    rng = np.random.default_rng(0)
+    for k in range(10):
+        pixels = rng.integers(0, 256, (70 + k % 2, 64, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{k}.png")
+        lines.append(f"{k}.png {1 - 2 * (k % 2)} {1 - 2 * (k // 5)}")
+    listed = folder.parent / "list_attr_celeba.txt"
+    listed.write_text("\n".join(lines) + "\n")
+    return folder, listed
+
+
+def toy(name: str, *given: str) -> list[str]:
     """Recipes of images at a size that runs anywhere: the parts are as they are, but smaller."""
-    if not name.startswith("cifar10"):
+    if not name.startswith(("cifar10", "imagenet32", "celeba64")):
         return []
-    settings = read(name).parts()
-    of_sources = [f"--sources.{k}.steps=2" for k in range(len(settings.sources))]
-    banks = [k for k, source in enumerate(settings.sources) if source.start.has_state]
+    recipe = read(name, *given)  # not its parts: networks of full size take seconds to make
+    of_sources = [f"--sources.{k}.steps=2" for k in range(len(recipe["sources"]))]
+    starts = [source["start"] for source in recipe["sources"]]
+    banks = [k for k, start in enumerate(starts) if "capacity" in (start.get("init_args") or {})]
     of_sources += [f"--sources.{k}.start.capacity=20" for k in banks]
     if "clel" in name:
         net = ["--energy.net.widths=[2, 2]", "--energy.net.hidden=4", "--energy.hidden=4"]
@@ -44,14 +68,15 @@ def toy(name: str) -> list[str]:
         return ["--batch_size=4", *net, *latents, *encoder, *of_sources]
     depth = ["--energy.net.depth=10"] if "jem" in name else []
     # A covariance needs more images than there are dimensions.
-    size = ["--data.size=8"] if settings.preconditioner == "full" else []
+    size = ["--data.size=8"] if recipe["preconditioner"] == "full" else []
     size += ["--energy.net.attention=4"] if name == "cifar10-white" else []
     return ["--batch_size=4", "--energy.net.width=1", *of_sources, *depth, *size]
 
 
 @pytest.mark.parametrize("name", packaged())
 def test_every_recipe_runs_for_two_iterations(name: str, needed: dict[str, list[str]]) -> None:
-    given = ["--compile=never", *toy(name), *needed.get(name, [])]
+    own = needed.get(name, [])
+    given = ["--compile=never", *toy(name, *own), *own]
     training = build(read(name, *given).parts())
     for _ in range(2):
         figures = training.iterate()

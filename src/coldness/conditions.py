@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from coldness.data import tensor_of
+from coldness.data import in_model, tensor_of
 from coldness.domain import Domain
 from coldness.energies import Energy, Kept
 from coldness.objectives.teachers import encoded
@@ -62,7 +62,7 @@ def condition_of(
         labels = labels_of(label, n, domain, kept, energy)
         found = energy.class_condition(labels, kept)
     elif like is not None:
-        x = domain.units.into_model(domain.check(tensor_of(like).double())).float()
+        x = in_model(like, domain).float()
         found = normalize(encoded(encoder_of(kept), x).sum(0), dim=0)
     elif all_of is not None:
         found = _sum_of(all_of, _named_latents(domain, kept))

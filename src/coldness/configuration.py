@@ -48,6 +48,8 @@ Part = TypeVar("Part")
 BARE = re.compile(r"[\w-]*", re.ASCII)
 FILES = ("path", "test_path", "attributes_path", "ood")
 """Keys of files that are read as data; their values may be any string."""
+NAMES = ("column_names", "category_names", "target")
+"""Keys of names in tables, which may be any string too."""
 SURE = 0.8
 """Least similarity of the names of fields in different parts for one to be suggested."""
 
@@ -149,7 +151,7 @@ def check_imports(node: Any, key: str = "") -> None:
     """
     for name, value in _strings(node, key):
         harmless = all(BARE.fullmatch(e) or _is_number(e) for e in re.split(", *", value))
-        if name not in FILES and not harmless and not TRUSTED.fullmatch(value):
+        if name not in (*FILES, *NAMES) and not harmless and not TRUSTED.fullmatch(value):
             raise ConfigurationError(
                 f"{value!r} names, or may lead to, code from outside coldness: "
                 "add --allow-imports if you trust it"

@@ -1,6 +1,7 @@
 """The domain of the data: the shape of an example, its classes and attributes, and its own units.
 
-    x_own = original(x),     x = into_model(x_own),     log p(x_own) = log p(x) - log_scale
+    x_own = original(x),     x = into_model(x_own)
+    log p(x_own) = log p(x) - log_scale - log_stretch(x)
 
 Networks and chains work on x, which has a scale near one; people work in the data's own units. The
 domain is saved with the model. It holds everything that a model needs to know about its data to be
@@ -12,6 +13,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,7 +32,38 @@ class Units(ABC):
 
     @abstractmethod
     def log_scale(self, shape: tuple[int, ...]) -> float:
-        """Returns log |det d original / dx| for examples of this shape."""
+        """Returns log |det d original / dx| for examples of this shape, where it is constant."""
+
+    def log_stretch(self, x: Tensor) -> Tensor:
+        """Returns log |det d original / dx| - log_scale at points x of the model, (B,).
+
+        It is 0 for maps that are linear.
+        """
+        return torch.zeros(len(x), dtype=torch.float64, device=x.device)
+
+    def spread(self, x: Tensor, seed: int) -> Tensor:
+        """`into_model` with the noise that training data carries on integers; here without any."""
+        return self.into_model(x)
+
+    def own_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Returns the shape of one example in its own units."""
+        return shape
+
+    def names(self, shape: tuple[int, ...]) -> tuple[str, ...]:
+        """Returns the names of columns in their own units."""
+        return tuple(map(str, range(math.prod(self.own_shape(shape)))))
+
+    def per_column(self, values: Tensor) -> Tensor:
+        """Returns, from values for every column of the model (B, D), one for each own column."""
+        return values
+
+    def rounded(self, x: Any) -> Any:
+        """Returns points in their own units with integers as whole numbers."""
+        return x
+
+    def coded(self, x: Any) -> Any:
+        """Returns examples as numbers; units of tables take frames and text too."""
+        return x
 
 
 @dataclass(frozen=True)
@@ -124,13 +157,18 @@ class Domain:
         """log p in the data's own units = log p in the units of the model - log_scale."""
         return self.units.log_scale(self.shape)
 
-    def check(self, x: Tensor) -> Tensor:
-        """Returns points (B, ...) of this shape; raises ValueError for points of another shape.
+    def log_scale_of(self, x: Tensor) -> float:
+        """The mean of log |det d original / dx| over points x (B, ...) of the model."""
+        return self.log_scale + float(self.units.log_stretch(x).mean())
 
-        Images may be given flattened, one per row, with channels last, or without channels if
-        they have one.
+    def check(self, x: Tensor) -> Tensor:
+        """Returns points (B, ...) of the shape that examples have in their own units.
+
+        Raises ValueError for points of another shape. Images may be given flattened, one per row,
+        with channels last, or without channels if they have one.
         """
-        if x.dim() == 1 and self.shape == (1,):
+        shape = self.units.own_shape(self.shape)
+        if x.dim() == 1 and shape == (1,):
             x = x[:, None]
         if self.is_images and tuple(x.shape[1:]) == (*self.shape[1:], self.shape[0]):
             x = x.permute(0, 3, 1, 2)
@@ -138,10 +176,10 @@ class Domain:
             x = x[:, None]
         if x.dim() == 2 and len(self.shape) != 1 and x.shape[1] == self.dimensions:
             return x.reshape(-1, *self.shape)
-        if tuple(x.shape[1:]) == self.shape:
+        if tuple(x.shape[1:]) == shape:
             return x
-        if len(self.shape) == 1:
+        if len(shape) == 1:
             got = f"{x.shape[1]} columns" if x.dim() == 2 else f"the shape {tuple(x.shape)}"
-            raise ValueError(f"points must have {self.shape[0]} columns (N, D), got {got}")
-        shape = ", ".join(map(str, self.shape))
-        raise ValueError(f"examples must have the shape (N, {shape}), got {tuple(x.shape)}")
+            raise ValueError(f"points must have {shape[0]} columns (N, D), got {got}")
+        sides = ", ".join(map(str, self.shape))
+        raise ValueError(f"examples must have the shape (N, {sides}), got {tuple(x.shape)}")

@@ -29,6 +29,9 @@ GOOD_FRACTION = 0.1
 LEAST_NEGATIVES = 2.0
 """Fewest effective negatives. With fewer, the update contrasts the data with a single chain."""
 
+HOPELESS_NEGATIVES = 0.1
+"""Effective negatives below which training is not begun: not even one of them counts."""
+
 MOST_STEPS = 8
 """Largest factor by which the guard lengthens chains. The cost of an iteration grows as much."""
 

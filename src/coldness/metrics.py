@@ -730,6 +730,8 @@ STUDIED = (
     *("accuracy", "accuracy_best", "ece", "class_agreement"),
     *("kid_effnet_short", "kid_effnet_long", "kid_effnet_from_data", "kid_effnet_bank"),
     *("kid_effnet_floor", "auroc_logp_svhn", "auroc_grad_svhn", "auroc_typical_svhn"),
+    *("auroc_joint_svhn", "auroc_logp_dtd", "auroc_joint_dtd", "auroc_logp_interpolated"),
+    *("like_agreement", "alignment"),
     *("nearest_ratio", "weight_ess_median", "weight_ess_least", "d_size"),
 )
 """Columns of a study's table."""

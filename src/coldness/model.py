@@ -35,7 +35,7 @@ from coldness.batching import at_most, at_once, parts
 from coldness.chains import Source
 from coldness.conditions import Label, Wanted, condition_of, encoder_of
 from coldness.configuration import ConfigurationError, construct, describe
-from coldness.data import tensor_of
+from coldness.data import in_model, tensor_of
 from coldness.domain import Domain, Units
 from coldness.energies import Coordinates, Energy
 from coldness.files import BadFile, load_tensors, save_tensors, write_atomically
@@ -107,14 +107,16 @@ class Model:
                 "this model has no log Z: judge it with data, coldness.judge(model, data), or call "
                 "model.estimate_log_z(data)"
             )
-        u = self.potential(x)
+        points = self._points(x)
+        with at_most(self.at_once):
+            u = potential(self.energy, points) + self.domain.units.log_stretch(points).cpu()
         if not z.tight:
             warnings.warn(
                 f"log Z is only known to lie between {z.low:.4g} and {z.high:.4g}: differences of "
                 "log p are exact, its level is not",
                 stacklevel=2,
             )
-        return -u - z.estimate
+        return _like(x, -u - z.estimate)
 
     @property
     def log_z(self) -> LogZ | None:
@@ -123,13 +125,17 @@ class Model:
 
     def score(self, x: Points) -> Points:
         """The gradient of log p(x) with respect to x, in the shape of x."""
-        points = tensor_of(x).double().detach().requires_grad_()
+        points = tensor_of(self.domain.units.coded(x)).double().detach().requires_grad_()
         inside = self.domain.units.into_model(self.domain.check(points))
         own = next(self.energy.parameters(), torch.empty(0, dtype=torch.float64))
         field = tempered_field(self.energy, torch.ones((), dtype=own.dtype, device=own.device))
         with at_most(self.at_once), frozen(list(self.energy.modules())):
             slopes = [field(part.detach().to(own))[1] for part in parts(inside)]
         slope = torch.cat(slopes).to(inside)
+        stretch = self.domain.units.log_stretch(inside)
+        if stretch.requires_grad:
+            (further,) = torch.autograd.grad(stretch.sum(), inside, retain_graph=True)
+            slope = slope + further
         (gradient,) = torch.autograd.grad(inside, points, -slope)
         return _like(x, gradient)
 
@@ -344,7 +350,7 @@ class Model:
 
     def _points(self, x: Any) -> Tensor:
         """Points in the model's units, checked."""
-        return self.domain.units.into_model(self.domain.check(tensor_of(x).double()))
+        return in_model(x, self.domain)
 
 
 def save_encoder(folder: Path, encoder: nn.Module, domain: Domain) -> None:
@@ -423,6 +429,7 @@ def _read(folder: Path, allow_imports: bool) -> Model:
         sampler = None
         if card["sampler"] is not None:
             sampler = construct(Source, card["sampler"], allow_imports=allow_imports)
+            sampler.start.bind(energy)
             sampler.start.load_state_dict(_below(tensors, "sampler.start."))
             sampler.load_step_state(_below(tensors, "sampler.step."))
         z = None if card["log_z"] is None else _log_z(card["log_z"])

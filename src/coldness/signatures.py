@@ -152,12 +152,14 @@ def plain_class(hint: Any) -> type | None:
 def known_classes(hint: Any) -> dict[str, type]:
     """Classes of coldness and of torch.optim that fit the type, by their short names.
 
-    A plain module of PyTorch stands for a network: those of coldness.nets.
+    They are those of PACKAGES, and those beside the base class. A plain module of PyTorch stands
+    for a network: those of coldness.nets.
     """
     bases = parts_of(hint)
     any_module = any(f"{base.__module__}.{base.__name__}" == MODULE for base in bases)
     found: dict[str, type] = {}
-    for package in (NETS,) if any_module else PACKAGES if bases else ():
+    beside = [base.__module__ for base in bases if TRUSTED.fullmatch(base.__module__)]
+    for package in (NETS,) if any_module else (*PACKAGES, *beside) if bases else ():
         for name, value in vars(import_module(package)).items():
             if inspect.isclass(value) and issubclass(value, bases) and _is_ours(value):
                 found[name] = value

@@ -10,7 +10,7 @@ files.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +22,14 @@ import yaml
 from coldness.batching import at_most
 from coldness.configuration import construct
 from coldness.data import Augmentation, as_data, fingerprint
+from coldness.doctor.combinations import combinations
 from coldness.files import load_checkpoint
 from coldness.guard.policy import Diverged
 from coldness.machine import threads
 from coldness.model import Model
 from coldness.progress import OnBlock, Stage, silent_bar, silent_stages, stages, training_bar
 from coldness.runs.folder import FolderError, RunFolder
+from coldness.signatures import find_class
 from coldness.training.build import build
 from coldness.training.fit import History, Interrupted, fit
 from coldness.training.health import metrics_of, training_metrics
@@ -52,6 +54,7 @@ def train(
     overwrite: bool = False,
     progress: bool | None = None,
     allow_imports: bool = False,
+    insist: bool = False,
 ) -> Model:
     """Trains a model and returns it, with averaged weights and its log Z.
 
@@ -65,6 +68,7 @@ def train(
         overwrite: replace the run in `out`.
         progress: show a progress bar; None to show it in a terminal only.
         allow_imports: let the recipe name classes from outside coldness.
+        insist: train even where not one negative would count (docs/doctor.md).
     Raises:
         Diverged: the guard stopped the run; `model` of the error is the last good one.
         Interrupted: Ctrl-C; `model` of the error is that of the last iteration, and a run with a
@@ -81,6 +85,7 @@ def train(
         out=None if out is None else Path(out),
         resume=resume,
         overwrite=overwrite,
+        insist=insist,
         bar=training_bar if shown else silent_bar,
         stage=stages if shown else silent_stages,
     )
@@ -99,6 +104,7 @@ class Outcome:
         seconds: duration of training.
         iterations: number of iterations that were made.
         diverged: why the guard stopped the run; None if it did not.
+        history: metrics and events of a run without a folder that did not diverge.
     """
 
     model: Model
@@ -106,6 +112,7 @@ class Outcome:
     seconds: float
     iterations: int
     diverged: Diverged | None = None
+    history: History | None = None
 
 
 def carry_out(
@@ -115,6 +122,7 @@ def carry_out(
     out: Path | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    insist: bool = True,
     command: str = "",
     on_ready: Callable[[Settings], None] = lambda settings: None,
     bar: Callable[[int, int], AbstractContextManager[OnBlock]] = silent_bar,
@@ -128,6 +136,7 @@ def carry_out(
         out: folder of the run.
         resume: continue the run there.
         overwrite: replace it.
+        insist: train even where not one negative would count.
         command: command line that makes the same run, for its config.yaml.
         on_ready: called with the settings once they are known to run, before anything is written.
         bar: shows the iterations.
@@ -140,14 +149,23 @@ def carry_out(
     folder = None if out is None else RunFolder(out)
     if folder is not None:
         folder.check_for(resume, overwrite)
-    live = {} if data is None else {"data": as_data(data, data_options(recipe))}
+    live = {} if data is None else {"data": as_data(data, data_options(recipe), _named(recipe))}
     mark = fingerprint(live["data"]) if live else ""
+    settings = recipe.parts(**live)
+    notes = settings.data.notes
+    if settings.adapt is not None:
+        decisions = settings.adapt.decide(settings.data)
+        notes += (*decisions.said, *recipe.overruled(decisions))
+        recipe = recipe.decided(decisions)
+        settings = recipe.parts(data=settings.data)
     if folder is not None and resume:
         check_same(folder, recipe, mark)
-    settings = recipe.parts(**live)
     with threads(settings.threads):
         training = _ready(settings)
         on_ready(settings)
+        for finding in () if insist else combinations(settings):
+            if finding.cause == "hopeless":
+                raise RecipeError(f"{finding.line}; to train all the same: insist (--insist)")
         # Nothing has been written so far.
         with folder.locked() if folder is not None else nullcontext():
             if folder is not None:
@@ -156,7 +174,7 @@ def carry_out(
                 folder.save_config(recipe.text, recipe.name, kept, mark)
                 if resume and folder.checkpoint.exists():
                     training.load_state_dict(load_checkpoint(folder.checkpoint))
-            return _fit(training, folder, bar, stage)
+            return _fit(training, folder, bar, stage, () if resume else notes)
 
 
 def _ready(settings: Settings) -> Training:
@@ -175,12 +193,13 @@ def _fit(
     folder: RunFolder | None,
     bar: Callable[[int, int], AbstractContextManager[OnBlock]],
     stage: Callable[[str], AbstractContextManager[Stage]],
+    notes: Sequence[str],
 ) -> Outcome:
     s, path = training.settings, None if folder is None else folder.path
     diverged, history = None, None
     try:
         with bar(s.iterations, training.iteration) as on_block:
-            history = fit(training, path, on_block)
+            history = fit(training, path, on_block, notes)
     except Diverged as error:  # `training` holds the last good model
         diverged = error
     except Interrupted as error:
@@ -201,7 +220,7 @@ def _fit(
         folder.save_model(model)
     if diverged is not None:
         diverged.model = model
-    return Outcome(model, s, training.seconds, training.iteration, diverged)
+    return Outcome(model, s, training.seconds, training.iteration, diverged, history)
 
 
 def _metrics(
@@ -231,6 +250,13 @@ def data_options(recipe: Recipe) -> dict[str, Any]:
             allow_imports=recipe.allow_imports,
         )
     return {k: v for k, v in given.items() if k not in ("path", "test_path", "levels")}
+
+
+def _named(recipe: Recipe) -> type | None:
+    """The class of the recipe's own data."""
+    node = recipe["data"]
+    name = node.get("class_path") if isinstance(node, dict) else node
+    return find_class(name) if isinstance(name, str) else None
 
 
 def check_same(folder: RunFolder, recipe: Recipe, mark: str) -> None:

@@ -7,6 +7,7 @@ from coldness.chains.data import DataStart
 from coldness.chains.data_noise import StepNoise
 from coldness.chains.inverse_norm import InverseNormSteps
 from coldness.chains.noise import FittedNoise, GaussianNoise, LikeData, UniformNoise
+from coldness.chains.reference import ReferenceStart
 from coldness.chains.source import Source
 from coldness.chains.weighted_bank import WeightedBank
 
@@ -18,6 +19,7 @@ __all__ = [
     "GaussianNoise",
     "InverseNormSteps",
     "LikeData",
+    "ReferenceStart",
     "Source",
     "Start",
     "StepAdaptation",

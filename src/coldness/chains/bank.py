@@ -32,6 +32,7 @@ from torch import Tensor
 
 from coldness.chains.base import Start
 from coldness.chains.noise import GaussianNoise
+from coldness.energies.base import Energy
 from coldness.energies.coordinates import Coordinates
 
 FAR = 3.0
@@ -92,6 +93,9 @@ class Bank(Start):
     @property
     def from_noise(self) -> bool:
         return self.initial.from_noise
+
+    def bind(self, energy: Energy) -> None:
+        self.initial.bind(energy)
 
     def prepare(self, x_data: Tensor, at: Coordinates, generator: torch.Generator) -> None:
         if self.storage == "uint8" and at.kind == "full":

@@ -52,6 +52,10 @@ class Start(ABC):
     def check(self, kernel: Kernel, conditional: bool) -> None:  # noqa: B027 - most fit all
         """Raises ValueError if chains of this start cannot be run with this kernel, or by class."""
 
+    def bind(self, energy: Energy) -> None:  # noqa: B027 - most do not depend on it
+        """Called once before training, and after loading; a start that draws from the energy's
+        reference takes it here."""
+
     def prepare(  # noqa: B027 - most starts have no state
         self, x_data: Tensor, at: Coordinates, generator: torch.Generator
     ) -> None:

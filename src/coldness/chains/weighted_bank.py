@@ -49,6 +49,7 @@ from torch import Tensor
 
 from coldness.chains.bank import Bank
 from coldness.chains.base import Start
+from coldness.energies.base import Energy
 from coldness.energies.coordinates import Coordinates
 from coldness.kernels import Kernel
 
@@ -57,8 +58,9 @@ class WeightedBank(Start):
     """A replay buffer (`Bank`) whose chains carry weights, for modes that exchange no chains.
 
     Needs a kernel with a Metropolis test (MALA or HMC), and an initial start whose density is known
-    (GaussianNoise or LikeData). Weights begin even if that is the law of the untrained model: with
-    a Gaussian reference, GaussianNoise with std reference_std / sqrt(1 - beta).
+    (GaussianNoise, LikeData or ReferenceStart). Weights begin even if that is the law of the
+    untrained model: with a Gaussian reference, GaussianNoise with std reference_std / sqrt(1 -
+    beta).
 
     Args:
         bank: holds the chains; without refreshing, and in float32.
@@ -118,6 +120,9 @@ class WeightedBank(Start):
                 "a weighted bank cannot be conditional: resampling would move chains between the "
                 "slots of classes"
             )
+
+    def bind(self, energy: Energy) -> None:
+        self.bank.bind(energy)
 
     def prepare(self, x_data: Tensor, at: Coordinates, generator: torch.Generator) -> None:
         self.bank.prepare(x_data, at, generator)

@@ -49,6 +49,9 @@ def parser() -> CommandParser:
 def main(words: list[str]) -> int:
     given, recipe = read_recipe(parser(), words)
     settings = recipe.parts()
+    if settings.adapt is not None:
+        recipe = recipe.decided(settings.adapt.decide(settings.data))
+        settings = recipe.parts(data=settings.data)
     try:
         with stages("doctor") as stage:
             found = examine(settings, stage)

@@ -33,9 +33,8 @@ from typing import Any
 from coldness.cli.console import output
 from coldness.cli.options import NAME_A_RUN, CommandParser
 from coldness.cli.tables import as_data, print_verdict, trust_table
-from coldness.data import Data, test_data
+from coldness.data import Data, read_rows, test_data
 from coldness.data.image_files import read_images
-from coldness.data.points import read_points
 from coldness.evaluation.bank_checks import Banks, banks_of
 from coldness.evaluation.ood import read_sets
 from coldness.files import BadFile, load_checkpoint
@@ -140,10 +139,8 @@ def _data(
         domain = model.domain
         if domain.is_images:
             size = domain.shape[1] if domain.shape[1] == domain.shape[2] else None
-            x: Any = read_images(given.data, size)
-        else:
-            x = read_points(given.data)
-        return test_data(x, domain), None
+            return test_data(read_images(given.data, size), domain), None
+        return test_data(read_rows(given.data, domain), domain), None
     if folder.given_data():
         raise FolderError(
             f"{folder.path} was trained on data given in Python: evaluating needs --data FILE with "

@@ -5,6 +5,8 @@
     coldness doctor RECIPE        look for problems of a recipe before training it
     coldness train RECIPE         train a model, evaluate it and write its report
     coldness pretrain RECIPE      train an encoder of images, without an energy
+    coldness detect FILE          find the unusual rows of a table, and say why
+    coldness score RUN FILE       score the rows of a file with a trained model
     coldness sample RUN           draw samples from a trained model
     coldness evaluate RUN         evaluate a trained model again; --trust for five plain answers
     coldness compare RUN RUN...   compare trained models side by side
@@ -31,6 +33,8 @@ COMMANDS = (
     "doctor",
     "train",
     "pretrain",
+    "detect",
+    "score",
     "sample",
     "evaluate",
     "compare",

@@ -24,8 +24,8 @@ from coldness.runs.folder import FolderError, RunFolder
 from coldness.signatures import nearest
 from coldness.training.recipe import Recipe, RecipeError, find, packaged
 
-PATHS = ("path", "test_path", "attributes_path")
-"""Last names of fields whose values are paths."""
+PATHS = ("path", "test_path", "attributes_path", "target")
+"""Last names of fields whose values are paths, or names of columns: text as it is given."""
 
 
 class OptionError(ValueError):

@@ -16,9 +16,10 @@ from coldness.cli.options import CommandParser, OptionError
 from coldness.training.recipe import packaged
 
 GROUPS = (
-    ("Points, your own or of known density:", ("points", "mixture", "rings", "two-modes")),
-    ("Images:", ("digits",)),
+    ("Points, your own or of known density:", ("table", "points", "mixture", "rings", "two-modes")),
+    ("Images:", ("digits", "shapes")),
     ("CIFAR-10, for a GPU; many also as NAME-small, for a CPU:", ("cifar10",)),
+    ("Other images, for a GPU:", ("imagenet32", "celeba64")),
     ("Encoders without an energy, for `coldness pretrain`:", ("pretrain/",)),
     ("Runs that fail on purpose, to see what the guard does:", ("failures/",)),
 )

@@ -6,6 +6,7 @@ option; index list entries by position.
 examples:
   coldness train mixture2d
   coldness train mixture2d --contrast.beta 0.5 --sources.0.steps 50 --out runs/mine
+  coldness train table --data.path my.csv --data.target label
   coldness train points --data.path my.npy --seed 3
 
 Ctrl-C saves the run. The same command with --resume continues it, with the same result to the bit
@@ -48,6 +49,9 @@ def parser() -> CommandParser:
     parser.add_argument("--out", metavar="DIR", help="folder of the run (default runs/RECIPE-SEED)")
     parser.add_argument("--resume", action="store_true", help="resume the run in --out")
     parser.add_argument("--overwrite", action="store_true", help="replace the run in --out")
+    parser.add_argument(
+        "--insist", action="store_true", help="train even where hardly any negative would count"
+    )
     return parser
 
 
@@ -58,12 +62,19 @@ def main(words: list[str]) -> int:
         recipe = saved_recipe(RunFolder(out), recipe, given.overrides)
     show_log_lines()
     command = shlex.join(["coldness", "train", *words])
-    train_and_judge(recipe, out, command, resume=given.resume, overwrite=given.overwrite)
+    how = {"resume": given.resume, "overwrite": given.overwrite, "insist": given.insist}
+    train_and_judge(recipe, out, command, **how)
     return 0
 
 
 def train_and_judge(
-    recipe: Recipe, out: Path, command: str, *, resume: bool = False, overwrite: bool = False
+    recipe: Recipe,
+    out: Path,
+    command: str,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    insist: bool = False,
 ) -> None:
     """Trains into the folder `out`, judges the model, and writes its report.
 
@@ -81,6 +92,7 @@ def train_and_judge(
         out=out,
         resume=resume,
         overwrite=overwrite,
+        insist=insist,
         command=command,
         on_ready=on_ready,
         bar=_resuming_bar if resume else training_bar,

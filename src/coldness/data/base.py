@@ -40,6 +40,11 @@ class Data(ABC):
         return Domain(self.shape)
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done to the data before it was used, one sentence each."""
+        return ()
+
+    @property
     def known(self) -> KnownDensity | None:
         """This data if its density is known, else None."""
         return None

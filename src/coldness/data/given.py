@@ -14,13 +14,21 @@ from torch import Tensor
 from coldness.data.base import Data, HeldOut
 from coldness.data.image_readers import pictures_of
 from coldness.data.images import ImageData
-from coldness.data.points import MARGIN, Points
+from coldness.data.points import MARGIN, Points, read_points
+from coldness.data.table import Table
+from coldness.data.table_files import read_sheet
+from coldness.data.table_units import TableUnits
 from coldness.domain import Domain
 
 LEAST_TEST_POINTS = 20
 
+SPREAD = 0
+"""Seed of the noise on integers of test points."""
 
-def as_data(given: Any, options: Mapping[str, Any] | None = None) -> Data:
+
+def as_data(
+    given: Any, options: Mapping[str, Any] | None = None, named: type | None = None
+) -> Data:
     """Returns data for training.
 
     Args:
@@ -28,9 +36,13 @@ def as_data(given: Any, options: Mapping[str, Any] | None = None) -> Data:
             (N, C, H, W), as bytes; in any type that NumPy accepts.
         options: arguments of `Points` for points, such as held_out and split_seed, or of
             `ImageData` for images; None for the defaults.
+        named: class of the recipe's own data. Rows are made into a `Table`, which also takes
+            frames and text, if that is named, else into `Points`.
     """
     if isinstance(given, Data):
         return given
+    if named is not None and issubclass(named, Table):
+        return Table.of(given, **_accepted(Table.of, options))
     x = tensor_of(given).numpy()
     if x.ndim in (1, 2):
         return Points.of(x, **_accepted(Points.of, options))
@@ -46,7 +58,7 @@ def fingerprint(data: Data) -> str:
         return name
     digest = hashlib.sha256(repr(data.domain.units).encode())
     for part in (finite.train, finite.test):
-        digest.update(part.contiguous().numpy().tobytes())
+        digest.update(part.contiguous().numpy().reshape(-1).view(np.uint8).data)
     return f"{name} {tuple(finite.train.shape)} sha256 {digest.hexdigest()[:16]}"
 
 
@@ -64,10 +76,10 @@ def test_data(given: Any, domain: Domain) -> Data:
         domain: domain of the model.
     """
     if not isinstance(given, Data):
-        x = domain.check(tensor_of(given).double())
+        x = in_model(given, domain, SPREAD)
         if not bool(x.isfinite().all()):
             raise ValueError("test points must be finite numbers, got NaN or infinite values")
-        return TestPoints(domain.units.into_model(x), domain)
+        return TestPoints(x, domain)
     if given.shape != domain.shape:
         raise ValueError(
             f"examples of the data have the shape {given.shape}, but the model needs {domain.shape}"
@@ -78,6 +90,27 @@ def test_data(given: Any, domain: Domain) -> Data:
         raise ValueError("the data must have the units that the model was trained on")
     own = torch.cat([given.original(given.finite.train), given.original(given.finite.test)])
     return TestPoints(domain.units.into_model(own), domain)
+
+
+def in_model(given: Any, domain: Domain, spread: int | None = None) -> Tensor:
+    """Returns points (N, ...) in the units of a model, from points in the data's own units.
+
+    Args:
+        given: the points.
+        domain: of the model.
+        spread: seed of the noise that training data carries on integers; None for none.
+    """
+    x = domain.check(tensor_of(domain.units.coded(given)).double())
+    return domain.units.into_model(x) if spread is None else domain.units.spread(x, spread)
+
+
+def read_rows(path: str, domain: Domain) -> Any:
+    """Reads points from a file, in a form that a model of points takes.
+
+    Raises:
+        BadPoints: the file cannot be used; the message is one line.
+    """
+    return read_sheet(path) if isinstance(domain.units, TableUnits) else read_points(path)
 
 
 def domain_of(given: Any) -> Domain:

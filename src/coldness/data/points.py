@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -29,12 +30,14 @@ LEAST_POINTS = 20
 LEAST_PART = 4
 """Smallest number of points in a file, and in each of the training part and the test part."""
 
-VALIDATION = 0.1
+VALIDATION = 0.05
 FEWEST_VALIDATED, MOST_VALIDATED = 20, 1000
 """Fraction of the training part that `validation="auto"` keeps, the smallest number of points that
 it keeps (below, it keeps none, and the mean over them would say little), and the largest."""
 
 Validation = float | Literal["auto"]
+
+Read = TypeVar("Read")
 
 MARGIN = 1.15
 """Half the side of the box as a multiple of the largest absolute coordinate."""
@@ -63,7 +66,7 @@ class Points(HeldOut):
             training part.
         validation: fraction of the training part kept for the log-likelihood during training and
             for choosing when to stop, which is never used for training or testing; 0 for none.
-            `auto`: a tenth, at most 1,000 points, and none if that is fewer than 20.
+            `auto`: a twentieth, at most 1,000 points, and none if that is fewer than 20.
     Shapes: (N, D) in the file, or (N,) for D = 1.
     """
 
@@ -105,14 +108,7 @@ class Points(HeldOut):
         if not 0 < held_out < 1:
             raise BadPoints(f"held_out must be between 0 and 1, got {held_out}")
         x = torch.from_numpy(points)
-        order = torch.randperm(len(x), generator=torch.Generator().manual_seed(split_seed))
-        tested = round(held_out * len(x))
-        if min(tested, len(x) - tested) < LEAST_PART:
-            raise BadPoints(
-                f"held_out {held_out:g} splits {len(x)} points into {len(x) - tested} for training "
-                f"and {tested} for testing; each part needs at least {LEAST_PART}"
-            )
-        kept = _validation(validation, len(x) - tested)
+        order, tested, kept = split(len(x), held_out, split_seed, validation)
         test, train = x[order[:tested]], x[order[tested + kept :]]
         between = x[order[tested : tested + kept]]
         mean, std = train.mean(0), train.std(0)
@@ -139,10 +135,27 @@ class Points(HeldOut):
         return self.train[torch.randint(len(self.train), (count,), generator=generator)]
 
 
-def _validation(share: Validation, count: int) -> int:
+def split(
+    count: int, held_out: float, seed: int, validation: Validation, auto: float = VALIDATION
+) -> tuple[Tensor, int, int]:
+    """A random order of points, and the sizes of the test and validation parts, which come first.
+
+    A test part of 0 is possible if held_out is 0.
+    """
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(seed))
+    tested = round(held_out * count)
+    if held_out and min(tested, count - tested) < LEAST_PART:
+        raise BadPoints(
+            f"held_out {held_out:g} splits {count} points into {count - tested} for training "
+            f"and {tested} for testing; each part needs at least {LEAST_PART}"
+        )
+    return order, tested, _validation(validation, count - tested, auto)
+
+
+def _validation(share: Validation, count: int, auto: float) -> int:
     """Number of points of the validation part, of `count` that are not tested on."""
     if share == "auto":
-        kept = min(round(VALIDATION * count), MOST_VALIDATED)
+        kept = min(round(auto * count), MOST_VALIDATED)
         return kept if kept >= FEWEST_VALIDATED else 0
     if not 0 <= share < 1:
         raise BadPoints(f"validation must be at least 0 and below 1, got {share}")
@@ -166,9 +179,18 @@ def read_points(path: str) -> NDArray[np.float64]:
 
 def _read(path: Path) -> NDArray[Any]:
     """Reads the array in the file, of any shape and dtype; no code in the file is executed."""
-    readers = {".npy": _numpy, ".npz": _numpy, ".csv": _text, ".txt": _text}
+    return opened(path, {".npy": _numpy, ".npz": _numpy, ".csv": _text, ".txt": _text})
+
+
+def opened(path: Path, readers: Mapping[str, Callable[[Path], Read]]) -> Read:
+    """What the reader for the file's ending returns.
+
+    Raises:
+        BadPoints: the file cannot be read; the message is one line.
+    """
     if path.suffix not in readers:
-        raise BadPoints(f"{path} must end in .npy, .npz, .csv or .txt")
+        *most, last = readers
+        raise BadPoints(f"{path} must end in {', '.join(most)} or {last}")
     if not path.is_file():
         where = "" if path.is_absolute() else f" in {Path.cwd()}"
         raise BadPoints(f"there is no file {path}{where}")

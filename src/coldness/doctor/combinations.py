@@ -14,6 +14,7 @@
                samples of exp(-t U) with weights exp(-beta U) have the effective fraction
                (t (t + 2 beta) / (t + beta)^2)^(D/2), which is (1 - beta^2)^(D/2) at t = 1 - beta:
                a tenth at beta 0.89 in 3 dimensions, at 0.61 in 10 and at 0.077 in 768
+    hopeless   the same, with not even a tenth of one negative
     bank       slots are drawn less than twice on average: chains do not persist
 
 Schedules are checked at the first and the last iteration.
@@ -25,7 +26,12 @@ from collections.abc import Iterator
 
 from coldness.chains import Source
 from coldness.doctor.finding import BETA, Finding
-from coldness.limits import effective_fraction, largest_beta, least_fraction
+from coldness.limits import (
+    HOPELESS_NEGATIVES,
+    effective_fraction,
+    largest_beta,
+    least_fraction,
+)
 from coldness.schedules import value_at
 from coldness.training.settings import Settings
 
@@ -115,7 +121,7 @@ def _few(
     if t > 0 and beta > 0 and share < least_fraction(chains):
         best = largest_beta(dimensions)
         yield Finding(
-            "few",
+            "hopeless" if share * chains < HOPELESS_NEGATIVES else "few",
             where,
             f"beta {beta:.3g} in {dimensions} dimensions",
             f"once the density is learned, only {share * chains:.2g} of {chains} negatives count",

@@ -7,6 +7,7 @@ from coldness.energies.compose import Mixture, Sum, Tempered
 from coldness.energies.coordinates import Coordinates
 from coldness.energies.coupling import check_coordinates, check_uncoupled
 from coldness.energies.latent import LatentEnergy, MultiHeadEnergy, SphericalEnergy
+from coldness.energies.reference import FittedMixture
 from coldness.energies.scalar import ScalarEnergy
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Coordinates",
     "DriftNoise",
     "Energy",
+    "FittedMixture",
     "Gaussian",
     "GaussianMixture",
     "Given",

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from coldness.domain import Domain
 from coldness.energies.coordinates import Coordinates
+from coldness.energies.reference import FittedMixture
 
 Kept = Mapping[str, nn.Module | Tensor]
 """What the terms of a training keep for the model, by name: encoders, latents of classes."""
@@ -52,12 +53,16 @@ class Energy(nn.Module, ABC):
     guidance: float = 0.0
     """Weight of latents in E(x | latent)."""
 
+    reference: FittedMixture | None
+    """A density fitted to the data, which the network corrects; None for none."""
+
     def __init__(self, coldness: float = 1.0) -> None:
         super().__init__()
         if not coldness > 0:
             raise ValueError(f"coldness must be > 0, got {coldness}")
         self.coldness = float(coldness)
         self.coordinates = Coordinates()
+        self.reference = None
 
     @abstractmethod
     def energy(self, x: Tensor) -> Tensor:
@@ -78,6 +83,14 @@ class Energy(nn.Module, ABC):
         for net in self.children():
             if not isinstance(net, Energy) and callable(make := getattr(net, "build", None)):
                 make(domain.shape, max(1, self.classes))
+
+    def tilt_at(self, y: Tensor) -> Tensor:
+        """Returns c F(y) = U(y) + log q(y), (B,), of an energy with a reference q.
+
+        Raises:
+            ValueError: there is no reference.
+        """
+        raise ValueError(f"{type(self).__name__} has no reference")
 
     def updated(self) -> None:
         """Calls `updated()` of every layer that has it, such as one with spectral norm.

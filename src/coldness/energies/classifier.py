@@ -22,6 +22,8 @@ from torch import Tensor, nn
 
 from coldness.domain import Domain
 from coldness.energies.base import NOTHING, Kept, NetworkEnergy
+from coldness.energies.reference import FittedMixture
+from coldness.energies.scalar import check_reference, reference_at
 
 ORDINARY_LOGITS = 30.0
 """Logits of a good classifier differ by tens, and so do its energies. Successful runs with beta* of
@@ -35,14 +37,27 @@ class ClassifierEnergy(NetworkEnergy):
         net: network that maps (B, ...) to (B, K); networks with `build` take K from the data.
         coldness: c, the coldness of the density, > 0.
         classes: K, the number of classes; None for that of the data.
+        reference_std: s, the standard deviation of a Gaussian reference in the model's coordinates,
+            > 0; None for none.
+        reference: q, a density fitted to the data, instead of the Gaussian; None for none.
     """
 
     classifies = True
 
-    def __init__(self, net: nn.Module, coldness: float = 1.0, classes: int | None = None) -> None:
+    def __init__(
+        self,
+        net: nn.Module,
+        coldness: float = 1.0,
+        classes: int | None = None,
+        reference_std: float | None = None,
+        reference: FittedMixture | None = None,
+    ) -> None:
         super().__init__(coldness)
+        check_reference(reference_std, reference)
         self.net = net
         self.classes = classes or 0
+        self.reference_std = reference_std
+        self.reference = reference
 
     def build_own(self, domain: Domain) -> None:
         found = len(domain.classes)
@@ -59,8 +74,23 @@ class ClassifierEnergy(NetworkEnergy):
         super().build_own(domain)
 
     def outputs_at(self, y: Tensor) -> Tensor:
-        """Returns logits f_y(x), (B, K), from the whitened coordinates."""
-        return self.net(y).to(y.dtype)
+        """Returns logits f_y(x), (B, K), from the whitened coordinates.
+
+        A reference lowers all of them alike, which changes p(x) and leaves p(y|x) as it is.
+        """
+        logits = self.net(y).to(y.dtype)
+        reference = reference_at(y, self.reference_std, self.reference)
+        return logits if reference is None else logits - reference[:, None] / self.coldness
+
+    def tilt_at(self, y: Tensor) -> Tensor:
+        if self.reference is None:
+            return super().tilt_at(y)
+        return self.coldness * self.read(self.net(y).to(y.dtype))
+
+    @property
+    def confined(self) -> bool:
+        """True with a reference, for networks that grow more slowly than quadratically."""
+        return self.reference_std is not None or self.reference is not None
 
     def logits(self, x: Tensor) -> Tensor:
         """Returns logits f_y(x), (B, K)."""

@@ -1,8 +1,10 @@
 """An energy given by a network with one output.
 
     U(x) = c F(y) + |y|^2 / (2 s^2),     y = the coordinates of x
+    U(x) = c F(y) - log q(y)
 
-F is the network and c the coldness. The second term, the Gaussian reference, is optional. It makes
+F is the network and c the coldness. The second term, the reference, is optional: a Gaussian, or a
+density q that is fitted to the data before training (reference.py) and which F corrects. It makes
 exp(-U) integrable for any F that grows more slowly than quadratically, which includes every network
 of piecewise linear layers, and it determines the density far from the data.
 
@@ -17,6 +19,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from coldness.energies.base import NetworkEnergy
+from coldness.energies.reference import FittedMixture
 
 
 class ScalarEnergy(NetworkEnergy):
@@ -26,27 +29,52 @@ class ScalarEnergy(NetworkEnergy):
         net: network that maps (B, ...) to (B, 1) or (B,).
         coldness: c, the inverse temperature, > 0.
         reference_std: s, the standard deviation of the Gaussian reference in the model's
-            coordinates, > 0; None (null in YAML) for no reference.
+            coordinates, > 0; None (null in YAML) for no Gaussian reference.
+        reference: q, a density fitted to the data, instead of the Gaussian; None (null in YAML) for
+            none.
     """
 
     def __init__(
-        self, net: nn.Module, coldness: float = 1.0, reference_std: float | None = None
+        self,
+        net: nn.Module,
+        coldness: float = 1.0,
+        reference_std: float | None = None,
+        reference: FittedMixture | None = None,
     ) -> None:
         super().__init__(coldness)
-        if reference_std is not None and not reference_std > 0:
-            raise ValueError(f"reference_std must be > 0, got {reference_std}")
+        check_reference(reference_std, reference)
         self.net = net
         self.reference_std = reference_std
+        self.reference = reference
 
     def outputs_at(self, y: Tensor) -> Tensor:
         """Returns E, (B,)."""
         energy = self.net(y).reshape(len(y)).to(y.dtype)
-        if self.reference_std is None:
-            return energy
-        reference = y.flatten(1).square().sum(1) / (2 * self.reference_std**2)
-        return energy + reference / self.coldness
+        reference = reference_at(y, self.reference_std, self.reference)
+        return energy if reference is None else energy + reference / self.coldness
+
+    def tilt_at(self, y: Tensor) -> Tensor:
+        if self.reference is None:
+            return super().tilt_at(y)
+        return self.coldness * self.net(y).reshape(len(y)).to(y.dtype)
 
     @property
     def confined(self) -> bool:
         """True with a reference, for networks that grow more slowly than quadratically."""
-        return self.reference_std is not None
+        return self.reference_std is not None or self.reference is not None
+
+
+def check_reference(std: float | None, fitted: FittedMixture | None) -> None:
+    """Raises ValueError for references that cannot be."""
+    if std is not None and fitted is not None:
+        raise ValueError("give either reference_std or reference, not both")
+    if std is not None and not std > 0:
+        raise ValueError(f"reference_std must be > 0, got {std}")
+
+
+def reference_at(y: Tensor, std: float | None, fitted: FittedMixture | None) -> Tensor | None:
+    """The reference's term of U at y, (B,): |y|^2 / (2 s^2) or -log q(y); None without one."""
+    if fitted is not None:
+        found: Tensor = fitted(y)
+        return found
+    return None if std is None else y.flatten(1).square().sum(1) / (2 * std**2)

@@ -111,7 +111,7 @@ def score_on_grid(
     metrics = {
         f"log_likelihood_{of}": -float(potential(energy, x[:SCORED]).mean())
         - log_z
-        - data.log_scale
+        - data.domain.log_scale_of(x[:SCORED])
         for of, x in parts.items()
     }
     metrics["log_z"] = log_z

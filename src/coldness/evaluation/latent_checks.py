@@ -5,7 +5,8 @@
     knn_accuracy         of the class of the nearest training images by the encoder's features
     probe_accuracy       of logistic regression on these features
     direction_accuracy   of the class whose latent is nearest to v(x)
-    like_agreement       fraction of samples like one image that are of the class of that image
+    like_agreement       fraction of samples like one image that are of the class of that image,
+                         over many images
     attribute_judge_accuracy  of the classifiers that judge attributes, the least of all properties
     attribute_agreement  fraction of samples with an attribute asked for; _2 and _3 where two and
                          three attributes were asked for, and all must be there; _not of those that
@@ -50,7 +51,7 @@ PROBE_EXAMPLES = 5000
 """Training images of the probe and of nearest neighbours, at most."""
 
 INSTANCES = 10
-"""Images that samples are drawn like."""
+"""Images that samples are shown like; the agreement is over `class_samples` times as many."""
 
 COMBINATIONS = 12
 """Combinations of two and of three attributes that are tried, at most."""
@@ -160,23 +161,35 @@ def _drawn(model: Model, how: Evaluation, condition: Tensor, seed: int) -> Tenso
 
 
 def _like(model: Model, data: Data, how: Evaluation, on_stage: Callable[[str], None]) -> Found:
-    """Samples like single held-out images, beside these images."""
+    """Samples like single held-out images, beside these images, and how many are of their class.
+
+    The pictures are of few images; the fraction is over many, with one sample each, for samples
+    like the same image tend to be right or wrong together.
+    """
     assert data.finite is not None
     on_stage("samples like an image")
     generator, _ = generators(how.seed + 21)
-    some = torch.randperm(len(data.finite.test), generator=generator)[:INSTANCES]
-    x = data.finite.test[some]
-    z = encoded(encoder_of(model.kept), x).repeat_interleave(how.class_samples, 0)
-    condition, _ = model.condition(len(z), given=z, guidance=how.guidance)
-    assert condition is not None
-    samples = _drawn(model, how, condition, how.seed)
-    arrays = {"x_instance": x, "x_like": samples}
+    order = torch.randperm(len(data.finite.test), generator=generator)
+    x = data.finite.test[order[:INSTANCES]]
+    arrays = {
+        "x_instance": x,
+        "x_like": _alike(model, x.repeat_interleave(how.class_samples, 0), how),
+    }
     labelled = data.labelled
     judge = None if labelled is None else fit_class_judge(labelled, generators(how.seed + 6)[0])
     if labelled is None or judge is None or judge.accuracy < JUDGE_ACCURACY:
         return {}, arrays
-    labels = labelled.test_labels[some].repeat_interleave(how.class_samples)
-    return {"like_agreement": judge.agreement(samples, labels)}, arrays
+    some = order[: INSTANCES * how.class_samples]
+    samples = _alike(model, data.finite.test[some], how)
+    return {"like_agreement": judge.agreement(samples, labelled.test_labels[some])}, arrays
+
+
+def _alike(model: Model, x: Tensor, how: Evaluation) -> Tensor:
+    """One sample like every image."""
+    z = encoded(encoder_of(model.kept), x)
+    condition, _ = model.condition(len(z), given=z, guidance=how.guidance)
+    assert condition is not None
+    return _drawn(model, how, condition, how.seed)
 
 
 def _composed(model: Model, data: Data, how: Evaluation, on_stage: Callable[[str], None]) -> Found:

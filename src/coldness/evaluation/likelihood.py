@@ -55,11 +55,12 @@ def of_known(energy: Energy, data: KnownDensity, x: Tensor, z: LogZ) -> dict[str
 
 def of_held_out(energy: Energy, data: HeldOut, z: LogZ) -> dict[str, float]:
     """Log-likelihood of held-out points and of training points."""
-    metrics = log_likelihood(potential(energy, data.scored[:SCORED]), z, data.log_scale)
+    scored, train = data.scored[:SCORED], data.train[:SCORED]
+    metrics = log_likelihood(potential(energy, scored), z, data.domain.log_scale_of(scored))
     if not data.has_training_part:
         return metrics
-    u_train = potential(energy, data.train[:SCORED])
-    metrics["log_likelihood_train"] = -float(u_train.mean()) - z.estimate - data.log_scale
+    mean = float(potential(energy, train).mean()) + data.domain.log_scale_of(train)
+    metrics["log_likelihood_train"] = -mean - z.estimate
     return metrics
 
 
@@ -75,10 +76,11 @@ def plain_models(data: HeldOut) -> dict[str, float]:
     train, test = data.train[:SCORED].double(), data.test[:SCORED].double()
     if train.dim() != 2 or len(train) <= train.shape[1]:
         return {}
+    log_scale = data.domain.log_scale_of(test)
     x, centres = test.numpy(), train.T.numpy()
     covariance = torch.cov(train.T, correction=0).reshape(len(centres), len(centres))
     gaussian = multivariate_normal(centres.mean(1), covariance.numpy())
     return {
-        "log_likelihood_gaussian": float(gaussian.logpdf(x).mean()) - data.log_scale,
-        "log_likelihood_kde": float(gaussian_kde(centres).logpdf(x.T).mean()) - data.log_scale,
+        "log_likelihood_gaussian": float(gaussian.logpdf(x).mean()) - log_scale,
+        "log_likelihood_kde": float(gaussian_kde(centres).logpdf(x.T).mean()) - log_scale,
     }

@@ -138,6 +138,12 @@ class Path(nn.Module):
         self.energy, self.at = energy, at
         self.register_buffer("std", torch.as_tensor(std))
 
+    def draw(self, count: int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """Independent samples of the Gaussian, (count, ...)."""
+        size, dtype = (count, *shape), self.std.dtype
+        y = torch.randn(size, generator=generator, dtype=dtype, device=generator.device)
+        return self.std * y
+
     def reference(self, y: Tensor) -> Tensor:
         """V_0, (B,)."""
         return y.flatten(1).square().sum(1) / (2 * self.std**2)
@@ -175,6 +181,52 @@ class Path(nn.Module):
         return dimension * (math.log(2 * math.pi) / 2 + math.log(float(self.std))) + self.at.log_det
 
 
+class TiltedPath(Path):
+    """The potentials between the reference q of an energy and the model, in its coordinates.
+
+        V_b(y) = -log q(y) + b c F(y),     D = c F,     Z_0 = |det L|
+
+    Samples of q are exact and F is small, so a few levels replace the hundreds that a Gaussian
+    needs.
+
+    Args:
+        energy: the model, with a reference.
+    """
+
+    def __init__(self, energy: Energy) -> None:
+        assert energy.reference is not None
+        super().__init__(energy, energy.coordinates, 1.0)
+        self.q = energy.reference
+
+    def draw(self, count: int, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        return self.q.sample(count, generator)
+
+    def reference(self, y: Tensor) -> Tensor:
+        return self.q(y)
+
+    def field(self, b: Tensor) -> Field:
+        def potential(y: Tensor) -> Tensor:
+            return self.q(y) + b * self.energy.tilt_at(y)
+
+        return tempered_field(potential, b.new_ones(()))
+
+    def difference(self, state: State, b: Tensor) -> Tensor:
+        return self.energy.tilt_at(state[0])
+
+    def moved(self, state: State, b: Tensor, to: Tensor) -> State:
+        y, potential, gradient = state
+        tilt, slope = tempered_field(self.energy.tilt_at, b.new_ones(()))(y)
+        return y, potential + (to - b) * tilt, gradient + (to - b) * slope
+
+    def log_z0(self, dimension: int) -> float:
+        return self.at.log_det
+
+
+def path_of(energy: Energy, at: Coordinates, std: float | Tensor) -> Path:
+    """From the reference of the energy to the model, or from a Gaussian where there is none."""
+    return Path(energy, at, std) if energy.reference is None else TiltedPath(energy)
+
+
 def log_z(
     energy: Energy,
     x_data: Tensor,
@@ -194,35 +246,30 @@ def log_z(
         compiled: whether to compile the transitions; None to compile if it is worth the time.
     """
     how = how or AIS()
-    shape, dimension = x_data.shape[1:], x_data[0].numel()
-    at = coordinates_of(energy, x_data)
-    path = Path(energy, at, x_data.new_tensor(how.reference_std))
+    shape, dimension = tuple(x_data.shape[1:]), x_data[0].numel()
+    path = path_of(energy, coordinates_of(energy, x_data), x_data.new_tensor(how.reference_std))
+    at = path.at
     if compiled is None:
         compiled = worth_compiling(2 * how.levels * how.kernel.gradients_per_step)
 
-    def normal(count: int) -> Tensor:
-        size = (count, *shape)
-        y = torch.randn(size, generator=generator, dtype=x_data.dtype, device=x_data.device)
-        return path.std * y
-
-    def levels_and_steps() -> tuple[Tensor, Tensor]:
+    def levels_and_steps(path: Path) -> tuple[Tensor, Tensor]:
         on_stage("log Z: choosing levels and step sizes")
-        pilots = normal(min(PILOT_CHAINS, at_once(tuple(shape))))
+        pilots = path.draw(min(PILOT_CHAINS, at_once(shape)), shape, generator)
         return _pilot(path, how, pilots, generator)
 
-    def upwards(b: Tensor, h: Tensor) -> Side:
+    def upwards(path: Path, b: Tensor, h: Tensor) -> Side:
         ends = [
             _anneal(path, how.kernel, y, b, h, generator, compiled)
-            for y in parts(normal(how.chains))
+            for y in parts(path.draw(how.chains, shape, generator))
         ]
         states, log_w = (torch.cat(each) for each in zip(*ends, strict=True))
-        return Side(log_w, path.log_z0(dimension), at.unwhiten(states).cpu())
+        return Side(log_w, path.log_z0(dimension), path.at.unwhiten(states).cpu())
 
     with frozen(list(energy.modules())), torch.no_grad():
-        b, h = levels_and_steps()
-        on_stage("log Z: from the Gaussian to the model")
-        forward = upwards(b, h)
-        on_stage("log Z: from the data to the Gaussian")
+        b, h = levels_and_steps(path)
+        on_stage("log Z: from the reference to the model")
+        forward = upwards(path, b, h)
+        on_stage("log Z: from the data to the reference")
         pick = torch.randint(len(x_data), (how.chains,), generator=generator, device=x_data.device)
         weights = []
         for y in parts(at.whiten(x_data[pick])):
@@ -235,9 +282,12 @@ def log_z(
         reverse = Side(torch.cat(weights), path.log_z0(dimension))
         wide = None
         if how.wide_std is not None:
-            path.std.fill_(how.wide_std)
+            far = path  # what is compiled for it serves all widths
+            if energy.reference is not None:
+                far = Path(energy, coordinates_of(energy, x_data), torch.ones_like(x_data[0, 0]))
+            far.std.fill_(how.wide_std)
             on_stage("log Z: from a wide Gaussian to the model")
-            wide = upwards(*levels_and_steps())
+            wide = upwards(far, *levels_and_steps(far))
     if not bool(forward.log_w.isfinite().all() & reverse.log_w.isfinite().all()):
         raise NotFinite("the weights of AIS chains became NaN or infinite")
     return bracket(forward, reverse, wide)
@@ -258,9 +308,7 @@ def from_the_gaussian(
     """
     with frozen(list(path.energy.modules())), torch.no_grad():
         count = min(PILOT_CHAINS, at_once(tuple(y.shape[1:])))
-        pilots = path.std * torch.randn(
-            (count, *y.shape[1:]), generator=generator, dtype=y.dtype, device=y.device
-        )
+        pilots = path.draw(count, tuple(y.shape[1:]), generator).to(y)
         b, h = _pilot(path, how, pilots, generator)
         found = [_anneal(path, how.kernel, p, b, h, generator, compiled=False) for p in parts(y)]
     states, log_w = (torch.cat(each) for each in zip(*found, strict=True))

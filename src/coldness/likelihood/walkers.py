@@ -60,7 +60,7 @@ from coldness.energies import Coordinates, Energy
 from coldness.kernels import HMC, Kernel
 from coldness.kernels.base import State
 from coldness.kernels.run import frozen, tempered_field
-from coldness.likelihood.ais import AIS, STEP_FACTORS, NotFinite, Path, from_the_gaussian
+from coldness.likelihood.ais import AIS, STEP_FACTORS, NotFinite, from_the_gaussian, path_of
 
 RESAMPLE = 0.5
 """A group is resampled when its effective fraction of walkers falls below this."""
@@ -84,7 +84,7 @@ class Walkers:
     Args:
         chains: number of walkers, a multiple of groups.
         every: iterations between two measurements, at which walkers are reweighted and moved; with
-            30, they take 15% of an iteration of the smallest networks.
+            40, they take a tenth of an iteration of the smallest networks.
         steps: transitions per move.
         kernel: transitions, of a kernel with a Metropolis test (HMC or MALA); its step size is
             adapted.
@@ -97,7 +97,7 @@ class Walkers:
     """
 
     chains: int = 1024
-    every: int = 30
+    every: int = 40
     steps: int = 1
     kernel: Kernel = field(default_factory=lambda: HMC(0.2, leapfrog_steps=3))
     target: float = 0.75
@@ -169,11 +169,9 @@ class Population:
         Raises:
             NotFinite: the energy is NaN or infinite where it is evaluated.
         """
-        how, device = self.how, self.generator.device
-        path = Path(energy, energy.coordinates, how.start_std)
-        y = how.start_std * torch.randn(
-            (how.chains, *shape), generator=self.generator, device=device
-        )
+        how = self.how
+        path = path_of(energy, energy.coordinates, how.start_std)
+        y = path.draw(how.chains, shape, self.generator)
         self.y, log_w, step = from_the_gaussian(path, how.annealing, y, self.generator)
         self.log_reference = path.log_z0(math.prod(shape))
         self.log_weight, self.log_step, self.moves = log_w, math.log(step), 0

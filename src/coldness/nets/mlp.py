@@ -33,6 +33,7 @@ class MLP(nn.Module):
         activation: `leaky_relu`, `silu` or `softplus`.
         slope: of the leaky ReLU, for negative inputs.
         frequencies: K >= 0, the number of frequencies; 0 for the inputs alone.
+        zero_output: begin with a last layer of zeros, so that the output is 0 at first.
     Shapes: x (B, D), result (B, outputs) with `outputs` of `build`, by default 1.
     """
 
@@ -43,6 +44,7 @@ class MLP(nn.Module):
         activation: Literal["leaky_relu", "silu", "softplus"] = "leaky_relu",
         slope: float = 0.05,
         frequencies: int = 0,
+        zero_output: bool = False,
     ) -> None:
         super().__init__()
         if (inputs is not None and inputs < 1) or not widths or min(widths) < 1:
@@ -51,6 +53,7 @@ class MLP(nn.Module):
             raise ValueError(f"frequencies must be >= 0, got {frequencies}")
         self.inputs: int | None = None
         self.frequencies = frequencies
+        self.zero_output = zero_output
         self.widths, self.activation, self.slope = tuple(widths), activation, slope
         self.layers = nn.Sequential()
         if inputs is not None:
@@ -74,7 +77,11 @@ class MLP(nn.Module):
         for width in self.widths:
             layers += [nn.Linear(previous, width), _activation(self.activation, self.slope)]
             previous = width
-        self.layers = nn.Sequential(*layers, nn.Linear(previous, outputs))
+        last = nn.Linear(previous, outputs)
+        if self.zero_output:
+            nn.init.zeros_(last.weight)
+            nn.init.zeros_(last.bias)
+        self.layers = nn.Sequential(*layers, last)
         self.inputs = inputs
 
     def forward(self, x: Tensor) -> Tensor:

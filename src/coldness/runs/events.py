@@ -4,7 +4,7 @@
     attempt     number of rollbacks before it
     event       warning, alarm, rollback, relaxed (recovered), stopped; resumed after a stop; note
     cause       not_finite, gap, gradient, saturation, starvation; likelihood of warnings and notes
-                about the held-out log-likelihood
+                about the held-out log-likelihood; settings of notes about data and settings
     since       iteration at which the problem began
     text        description of the event
     action      of a rollback: what was changed
@@ -89,7 +89,10 @@ class EventLog:
             with self.path.open("a") as file:
                 file.write(json.dumps(event) + "\n")
         self.events.append(event)
-        log.warning("guard at iteration %s: %s", event["iteration"], event["text"])
+        if event["event"] == "note":
+            log.info("%s", event["text"])
+        else:
+            log.warning("guard at iteration %s: %s", event["iteration"], event["text"])
 
 
 def read_lines(path: Path) -> list[Line]:

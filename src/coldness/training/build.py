@@ -10,7 +10,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
-from coldness.energies import Coordinates, check_coordinates, check_uncoupled
+from coldness.energies import Coordinates, FittedMixture, check_coordinates, check_uncoupled
 from coldness.kernels import worth_compiling
 from coldness.seeds import generators
 from coldness.training.ema import MovingAverage
@@ -43,11 +43,15 @@ def build(s: Settings) -> Training:
     of_data, of_chains = generators(s.seed, fabric.device)
     x_data = _examples(s, of_data)
     energy.coordinates = Coordinates.estimate(x_data, s.preconditioner)
+    if energy.reference is not None:
+        _fit_reference(s, energy.reference, x_data)
     check_uncoupled(energy, x_data)
     check_coordinates(energy, x_data)
     optimiser = s.optimiser(list(energy.parameters()))
     _, wrapped = fabric.setup(energy, optimiser)
     ema = None if s.average is None else MovingAverage(energy, s.average)
+    for source in [*s.sources, s.sampling]:
+        source.start.bind(energy)
     for source in s.sources:
         source.start.prepare(x_data.to(fabric.device), energy.coordinates, of_chains)
     for term in s.terms:
@@ -59,6 +63,12 @@ def build(s: Settings) -> Training:
     ]
     live = Live(s, fabric.device)
     return Training(s, fabric, wrapped, ema, of_data, of_chains, compiled, live)
+
+
+def _fit_reference(s: Settings, reference: FittedMixture, x_data: Tensor) -> None:
+    """Fits the reference to the training part, or to examples where there is no such part."""
+    rows = x_data if s.data.finite is None else s.data.finite.train
+    reference.fit(s.energy.coordinates.whiten(rows), s.seed)
 
 
 def _check(s: Settings) -> None:

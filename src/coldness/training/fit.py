@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +54,7 @@ def fit(
     training: Training,
     folder: Path | None = None,
     on_block: Callable[[int, Row], None] = lambda iteration, row: None,
+    notes: Sequence[str] = (),
 ) -> History | None:
     """Iterates to the end, logging to folder/metrics.csv and saving to folder/checkpoints.
 
@@ -64,6 +65,7 @@ def fit(
         training: the run, fresh or loaded from a checkpoint.
         folder: of the run; None to write nothing and return the logs instead.
         on_block: called regularly with the iteration and its metrics, for a progress display.
+        notes: what was decided about data and settings; written as events at the start.
     """
     s = training.settings
     if folder is not None:
@@ -75,6 +77,8 @@ def fit(
     live = training.live
     live.begin(training)
     rescue = guard_of(training, folder)
+    for text in notes:
+        rescue.tell("note", "settings", text)
     grids = Grids(folder, training, s)
 
     def save() -> None:

@@ -94,6 +94,7 @@ class Live:
         self.reason = why_not(s)
         self.population = Population(s.live, own_generator(s.seed, "walkers", device))
         self.points = s.data.held_out_points(s.live.points, own_generator(s.seed, "validation"))
+        self.log_scale = self.domain.log_scale_of(self.points) if len(self.points) else 0.0
         if s.stop is not None and self.reason:
             raise ValueError(f"stop needs log Z, which cannot be measured: {self.reason}")
         if s.stop is not None and not len(self.points):
@@ -165,7 +166,7 @@ class Live:
         if len(self.points):
             u = potential(energy, self.points)
             mean, error = float(u.mean()), float(u.std()) / math.sqrt(len(u))
-            value = -mean - found.log_z - self.domain.log_scale
+            value = -mean - found.log_z - self.log_scale
             measured["live_log_likelihood"] = value
             measured["live_log_likelihood_error"] = math.hypot(error, found.error)
         return measured

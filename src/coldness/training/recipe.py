@@ -30,7 +30,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -45,6 +45,7 @@ from coldness.energies import DriftNoise
 from coldness.kernels import Kernel
 from coldness.signatures import arguments, find_class, nearest, takes_more
 from coldness.training.settings import Settings
+from coldness.training.table_rules import Decisions
 
 log = logging.getLogger("coldness")
 
@@ -127,6 +128,30 @@ class Recipe:
     def replace(self, overrides: Mapping[str, Any]) -> Self:
         """The same recipe with fields overridden."""
         return self.read(self, overrides)
+
+    def decided(self, found: Decisions) -> Self:
+        """The recipe with what rules decided for its data (training/adapting.py).
+
+        Overrides are applied after the decisions, so that they count. The result names no rules.
+        """
+        node, given = yaml.safe_load(self.source) or (self.values, {})
+        mine = {path: v for path, v in given.items() if path.partition(".")[0] != "adapt"}
+        changes = {path: describe(value) for path, value in found.changes.items()}
+        whole = {**changes, "adapt": None, **mine}
+        return self.read(replace(self, source=yaml.safe_dump([node, whole], sort_keys=False)))
+
+    def seeded(self, seed: int) -> Self:
+        """The same recipe with another seed; faster than `replace`, which reads all fields."""
+        node, given = yaml.safe_load(self.source) or (self.values, {})
+        text = yaml.safe_dump({**self.values, "seed": seed}, sort_keys=False)
+        changes = {**{path: v for path, v in given.items() if path != "seed"}, "seed": seed}
+        source = yaml.safe_dump([node, changes], sort_keys=False)
+        return replace(self, text=text, source=source)
+
+    def overruled(self, found: Decisions) -> list[str]:
+        """A sentence for every decision that an override replaces."""
+        given: dict[str, Any] = (yaml.safe_load(self.source) or (None, {}))[1]
+        return [f"given instead: {path} {given[path]}" for path in found.changes if path in given]
 
     def parts(self, **live: Any) -> Settings:
         """The live parts; networks draw their weights from the recipe's seed.

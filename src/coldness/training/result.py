@@ -32,10 +32,12 @@ def model_of(training: Training) -> Model:
     source = s.sampling
     of_data, _ = generators(s.seed)
     x_data = s.data.sample(EXAMPLES_FOR_SCALE, of_data).to(training.fabric.device)
+    sampler = source.sampler(x_data, energy.coordinates, value_at(source.step_scale, t, n))
+    sampler.start.bind(energy)
     return Model(
         energy=energy,
         domain=s.data.domain,
-        sampler=source.sampler(x_data, energy.coordinates, value_at(source.step_scale, t, n)),
+        sampler=sampler,
         data_noise=s.data_noise_at(t),
         precision=s.precision,
         at_once=s.at_once,

@@ -24,6 +24,7 @@ from coldness.likelihood.walkers import Walkers
 from coldness.objectives import Contrast, Term
 from coldness.precision import Precision
 from coldness.schedules import Schedule
+from coldness.training.adapting import Rules
 from coldness.training.ema import Average
 from coldness.training.stopping import Stop
 
@@ -116,6 +117,8 @@ class Settings:
             for none. They change nothing in the run.
         stop: when training ends early, by the held-out log-likelihood that `live` measures; the
             model then has the best weights. None for never.
+        adapt: rules that decide settings by the data before the run is built, such as `TableRules`;
+            None for none. What the user overrides is never changed.
         checkpoint_every: iterations between checkpoints.
         guard: how the run is monitored, and what happens when it diverges.
         tensorboard: also write TensorBoard events.
@@ -145,6 +148,7 @@ class Settings:
     validate_every: int = 0
     live: Walkers | None = None
     stop: Stop | None = None
+    adapt: Rules | None = None
     checkpoint_every: int = 1000
     guard: Guard = field(default_factory=Guard)
     tensorboard: bool = False

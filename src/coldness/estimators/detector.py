@@ -1,0 +1,126 @@
+"""Outlier detection with the conventions of scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import OutlierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from coldness.data.points import Validation
+from coldness.estimators.base import Array, Budget, EnergyEstimator
+
+AUTO = 0.05
+"""With contamination `auto`, the fraction of held-out rows that lie below the threshold: the rate
+of false alarms among rows like those that were fitted."""
+
+
+class EnergyDetector(OutlierMixin, EnergyEstimator):
+    """Finds unusual rows by their density.
+
+    detector = EnergyDetector(random_state=0).fit(X)
+    detector.predict(X_new)             -1 for outliers, 1 for the others
+    detector.explain(X_new)             which columns make a row unlikely
+
+    Args:
+        contamination: where the threshold lies. `auto`: 5% of the held-out rows are below it, or of
+            the fitted rows where too few are held out. A fraction in (0, 0.5]: so many of the
+            fitted rows are. It may be changed after fit.
+        budget: as in `EnergyEstimator`, and so on.
+    """
+
+    _purpose = "detection"
+
+    def __init__(
+        self,
+        contamination: float | Literal["auto"] = "auto",
+        budget: Budget = "default",
+        iterations: int | None = None,
+        members: int | None = None,
+        validation: Validation = "auto",
+        overrides: Mapping[str, Any] | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(budget, iterations, members, validation, overrides, random_state, verbose)
+        self.contamination = contamination
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Trains on rows X (N, D); y is ignored."""
+        self._share()
+        rows = self._fit_rows(X)
+        self._train(rows)
+        self._fitted_scores = self._log_p(self._points(rows))
+        held_out = torch.from_numpy(self._held_out)
+        self._held_out_scores = self._log_p(held_out) if len(held_out) else np.empty(0)
+        return self
+
+    def score_samples(self, X: Any) -> Array:
+        """Scores (N,), higher for usual rows: log p in nats, or -U without a log Z."""
+        return self._log_p(self._points(X))
+
+    @property
+    def offset_(self) -> float:
+        """The threshold: rows with a lower score are outliers."""
+        check_is_fitted(self)
+        share = self._share()
+        if share is not None:
+            return float(np.quantile(self._fitted_scores, share))
+        known = self._held_out_scores if len(self._held_out_scores) else self._fitted_scores
+        return float(np.quantile(known, AUTO))
+
+    def decision_function(self, X: Any) -> Array:
+        """score_samples - offset_, (N,): negative for outliers."""
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """-1 for outliers, 1 for the others, (N,)."""
+        return np.where(self.decision_function(X) < 0, -1, 1)
+
+    def percentile(self, X: Any) -> Array:
+        """The percentage of held-out rows (of fitted rows if none are held out) with a lower score.
+
+        0 is more unusual than all of them.
+        """
+        scores = self.score_samples(X)
+        known = self._held_out_scores if len(self._held_out_scores) else self._fitted_scores
+        return 100 * np.searchsorted(np.sort(known), scores) / len(known)
+
+    def explain(self, X: Any) -> Array:
+        """Which columns make rows unlikely, (N, D): the gradient of U in whitened coordinates.
+
+        A large positive number: the value is too high; a large negative one: too low, both in nats
+        per standard deviation. Of categories, the largest of their columns counts. Columns that
+        were dropped are 0.
+        """
+        return explained(self._scoring, self._points(X))
+
+    def _share(self) -> float | None:
+        """The fraction of outliers among fitted rows; None for `auto`."""
+        share = self.contamination
+        if share == "auto":
+            return None
+        if not 0 < share <= 0.5:
+            raise ValueError(f"contamination must be 'auto' or in (0, 0.5], got {share}")
+        return float(share)
+
+
+def explained(models: Any, points: torch.Tensor) -> Array:
+    """The gradient of U in whitened coordinates for every column of a table, (N, C).
+
+    Args:
+        models: of the same table, over which it is averaged.
+        points: rows in the units of the models.
+    """
+    total = torch.zeros(points.shape, dtype=torch.float64)
+    for model in models:
+        own = next(model.energy.parameters())
+        y = model.energy.coordinates.whiten(points.to(own)).detach().requires_grad_()
+        with torch.enable_grad():
+            (slope,) = torch.autograd.grad(model.energy.white(y).sum(), y)
+        total += slope.double().cpu() / len(models)
+    return models[0].domain.units.per_column(total).numpy()
