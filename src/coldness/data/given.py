@@ -163,7 +163,7 @@ class TestPoints(HeldOut):
         x = x.float()
         order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
         half = len(x) // 2
-        self._domain, self._x = domain, x
+        self._domain, self._x, self.places = domain, x, torch.arange(len(x))
         self.train, self.test = x[order[:half]], x[order[half:]]
         self.box = MARGIN * float(x.abs().max())
 
