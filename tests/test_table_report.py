@@ -18,6 +18,7 @@ from browser import check_in_browser, needs_browser
 from coldness.cli.main import main
 from coldness.data import Table, TableUnits
 from coldness.data.given import TestPoints as Points
+from coldness.data.given import test_data as judged
 from coldness.energies import Gaussian
 from coldness.evaluation.plain_models import (
     BANDWIDTHS,
@@ -191,6 +192,10 @@ def test_rows_of_a_file_for_testing_keep_their_places() -> None:
     data, frame, place = odd_table()
     points = Points(data.units.spread(torch.from_numpy(frame.to_numpy()), 0), data.domain)
     assert int(unusual_rows(gaussian_model(data), points)["unusual_place"][0]) == place
+    frame.loc[place, "a"] = np.nan
+    found = unusual_rows(gaussian_model(data), judged(frame, data.domain).finite)
+    assert int(found["unusual_place"][0]) == place
+    assert bool(found["unusual_x"][0].isnan()[0])
 
 
 def test_leading_directions_are_principal_components() -> None:
