@@ -74,6 +74,14 @@ def test_saturated_collapsed_and_copied() -> None:
     assert health(copied)["bank_duplicates"] == 0.5
 
 
+def test_data_that_is_repeated_has_no_spacing() -> None:
+    x = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
+    twice = torch.cat([x[:50]] * 4)
+    figures = bank_health(x, torch.ones(200), x, twice, x[:, 0], twice[:, 0])
+    assert "bank_spacing" not in figures
+    assert figures["bank_duplicates"] == 0
+
+
 def test_slots_that_are_not_finite_are_counted() -> None:
     x = normal(N, 2, seed=3)
     x[:3, 1] = math.nan

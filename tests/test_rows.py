@@ -12,8 +12,8 @@ import pytest
 
 import coldness
 from coldness.cli.main import main
-from coldness.cli.rows import reasons
 from coldness.estimators import EnergyDetector
+from coldness.evaluation.reasons import reasons
 from coldness.training.recipe import RecipeError
 from test_estimators import BARE
 from test_table import TINY, mixed

@@ -212,6 +212,23 @@ def test_text_dates_and_missing_cells_of_a_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(sheet.values, expected)
 
 
+def test_decimal_commas_between_semicolons(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    rows = "1,5;K\u00f6ln, Nord;3\n-2;K\u00f6ln;4\nNA;Bern;5\n"
+    path.write_text(f"\ufeffGr\u00f6\u00dfe;Ort;n\n{rows}", encoding="utf-8")
+    sheet = read_sheet(str(path))
+    np.testing.assert_array_equal(sheet.values, [[1.5, 2, 3], [-2, 1, 4], [np.nan, 0, 5]])
+    assert sheet.names == ("Gr\u00f6\u00dfe", "Ort", "n")
+    assert sheet.categories[1] == ("Bern", "K\u00f6ln", "K\u00f6ln, Nord")
+    path.write_text("Gr\u00f6\u00dfe;n\n1;2\n", encoding="latin-1")
+    with pytest.raises(BadPoints, match="not UTF-8; save it as CSV with UTF-8"):
+        read_sheet(str(path))
+    path.write_text("1,5;2,5\n3,5;4\n")
+    plain = read_sheet(str(path))
+    np.testing.assert_array_equal(plain.values, [[1.5, 2.5], [3.5, 4]])
+    assert not plain.named
+
+
 def test_a_target_is_no_column_and_gives_classes(tmp_path: Path) -> None:
     frame = mixed(100)[["a", "gaps", "sex"]]
     frame.to_csv(tmp_path / "x.csv", index=False)

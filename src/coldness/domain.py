@@ -22,6 +22,11 @@ from torch import Tensor
 class Units(ABC):
     """A fixed, invertible map between the data's own units and the units of the model."""
 
+    @property
+    def is_table(self) -> bool:
+        """Whether examples are rows of a table, whose columns have a meaning of their own."""
+        return False
+
     @abstractmethod
     def into_model(self, x: Tensor) -> Tensor:
         """Converts points (B, ...) from the data's own units to the units of the model."""
@@ -52,6 +57,18 @@ class Units(ABC):
     def names(self, shape: tuple[int, ...]) -> tuple[str, ...]:
         """Returns the names of columns in their own units."""
         return tuple(map(str, range(math.prod(self.own_shape(shape)))))
+
+    def inner_names(self, shape: tuple[int, ...]) -> tuple[str, ...]:
+        """Returns the names of the columns that the model works on."""
+        return self.names(shape)
+
+    def categories(self, column: int) -> tuple[str, ...]:
+        """Returns the names of the categories of one own column; empty where it holds numbers."""
+        return ()
+
+    def written(self, column: int, value: float) -> str:
+        """Returns a value of one own column as people write it."""
+        return f"{value:.4g}"
 
     def per_column(self, values: Tensor) -> Tensor:
         """Returns, from values for every column of the model (B, D), one for each own column."""
@@ -146,6 +163,11 @@ class Domain:
     def is_images(self) -> bool:
         """Whether examples are images (C, H, W). This is the only place where that is decided."""
         return len(self.shape) == 3
+
+    @property
+    def is_table(self) -> bool:
+        """Whether examples are rows of a table."""
+        return self.units.is_table
 
     @property
     def dimensions(self) -> int:

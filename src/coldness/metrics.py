@@ -207,6 +207,20 @@ DENSITY = (
         "nats per point", "none", "density",
     ),
     Metric(
+        "log_likelihood_mixture", "Log-likelihood of held-out points under a Gaussian mixture",
+        "nats per point", "none", "density",
+    ),
+    Metric("mixture_components", "Components of that mixture, by BIC", question="density"),
+    Metric(
+        "log_likelihood_kde_cv",
+        "Log-likelihood of held-out points under a kernel density estimate, cross-validated",
+        "nats per point", "none", "density",
+    ),
+    Metric(
+        "kde_bandwidth", "Bandwidth of the cross-validated kernel density estimate",
+        "standard deviations", question="density",
+    ),
+    Metric(
         "mass_outside", "Fraction of the model's mass outside the data's box", "fraction",
         "lower", "density",
     ),
@@ -439,6 +453,21 @@ def _samples() -> Iterator[Metric]:
         yield Metric(f"lost_chains_{chains}", label, "count", "lower", serves)
 
 
+COLUMNS = (
+    Metric(
+        "column_distance", "Kolmogorov-Smirnov distance of samples to held-out rows, worst column",
+        "", "lower", "generation", by_samples=True, short="Distance, worst column",
+    ),
+    Metric(
+        "pairs_differ", "Pairs of columns in which samples differ from held-out rows", "count",
+        "lower", "generation", by_samples=True,
+    ),
+    Metric("pairs_tested", "Pairs of columns that were tested", "count", question="generation"),
+    Metric(
+        "pairs_rows", "Rows on either side of the tests of pairs", "count", question="generation"
+    ),
+)  # fmt: skip
+
 LONG_CHAINS = (
     Metric(
         "u_shift", "Mean U of long-run chains minus that of data", OF_U, "nearest",
@@ -646,6 +675,7 @@ REGISTRY: dict[str, Metric] = {
             short="Distance to training images (1 = as test images)",
         ),
         *_samples(),
+        *COLUMNS,
         *LONG_CHAINS,
         *RUN,
         *_training(),

@@ -18,9 +18,10 @@ from pathlib import Path
 
 from coldness.cli.console import console
 from coldness.cli.options import CommandParser
-from coldness.cli.rows import Scored, check_out, print_unusual, reasons, write_scores
+from coldness.cli.rows import Scored, check_out, print_unusual, write_scores
 from coldness.data.table_files import read_sheet
 from coldness.estimators import EnergyDetector
+from coldness.evaluation.reasons import reasons
 from coldness.machine import threads
 
 NAME_A_FILE = ("file", "name a table, such as my.csv")

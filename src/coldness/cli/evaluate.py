@@ -122,7 +122,7 @@ def _evaluate(folder: RunFolder, given: argparse.Namespace) -> dict[str, Any]:
     with stages("evaluate") as stage, threads(count):
         judgement = judge(
             model, data, seed=how.seed, evaluation=how, others=others,
-            banks=_banks(folder, settings), training=of_training, on_stage=stage,
+            banks=_banks(folder, settings, model), training=of_training, on_stage=stage,
         )  # fmt: skip
         folder.save_evaluation(judgement.metrics, judgement.arrays)
         folder.save_model(model)
@@ -155,12 +155,14 @@ def _data(
     return settings.data, settings
 
 
-def _banks(folder: RunFolder, settings: Settings | None) -> Banks:
+def _banks(folder: RunFolder, settings: Settings | None, model: Model) -> Banks:
     """Persistent chains, which are in the checkpoint as long as that is kept."""
     if settings is None or not any(source.start.has_state for source in settings.sources):
         return {}
     if not folder.checkpoint.is_file():
         return {}
+    for source in settings.sources:
+        source.start.bind(model.energy)
     return banks_of(settings.sources, load_checkpoint(folder.checkpoint)["sources"])
 
 

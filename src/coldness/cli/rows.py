@@ -19,12 +19,6 @@ from coldness.data.table_files import Sheet
 from coldness.files import write_atomically
 from coldness.runs.folder import FolderError
 
-REASONS = 3
-"""Columns that are named for a row."""
-
-STANDS_OUT = 0.25
-"""A column is named only if its gradient is at least this fraction of the largest."""
-
 
 @dataclass(frozen=True)
 class Scored:
@@ -45,16 +39,6 @@ class Scored:
     why: Sequence[str] = field(default=())
     outlier: NDArray[np.bool_] | None = None
     sheet: Sheet | None = None
-
-
-def reasons(gradients: NDArray[np.float64], names: Sequence[str]) -> list[str]:
-    """For every row, the columns with the largest gradients of U, and on which side they are."""
-    found = []
-    for row in gradients:
-        order = np.argsort(-np.abs(row))[:REASONS]
-        told = [j for j in order if abs(row[j]) >= STANDS_OUT * abs(row[order[0]]) and row[j]]
-        found.append(", ".join(f"{names[j]} too {'high' if row[j] > 0 else 'low'}" for j in told))
-    return found
 
 
 def check_out(name: str | None, overwrite: bool) -> Path | None:

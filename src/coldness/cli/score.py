@@ -24,9 +24,9 @@ import torch
 
 from coldness.cli.console import output, show_log_lines
 from coldness.cli.options import NAME_A_RUN, CommandParser, OptionError
-from coldness.cli.rows import Scored, check_out, print_unusual, reasons, write_scores
+from coldness.cli.rows import Scored, check_out, print_unusual, write_scores
 from coldness.data import in_model, read_rows
-from coldness.estimators.detector import explained
+from coldness.evaluation.reasons import explained, reasons
 from coldness.likelihood.potential import potential
 from coldness.machine import threads
 from coldness.model import Model, load

@@ -164,6 +164,12 @@ class HeldOut(Data):
     box: float
     """Half the side of the cube around 0 that contains all points, with a margin."""
 
+    places: Tensor = torch.empty(0, dtype=torch.int64)
+    """Where in the file, counted from 0, the points of `scored` are, (M,); empty if not known."""
+
+    missing: Tensor = torch.empty(0, dtype=torch.bool)
+    """Which values of `scored` were missing, (M, C) in own columns; empty if none were."""
+
     has_training_part: bool = True
     """Whether a model was trained on `train`."""
 

@@ -76,10 +76,11 @@ def test_data(given: Any, domain: Domain) -> Data:
         domain: domain of the model.
     """
     if not isinstance(given, Data):
-        x = in_model(given, domain, SPREAD)
+        own = _own(given, domain)
+        x = domain.units.spread(own, SPREAD)
         if not bool(x.isfinite().all()):
             raise ValueError("test points must be finite numbers, got NaN or infinite values")
-        return TestPoints(x, domain)
+        return TestPoints(x, domain, own.isnan())
     if given.shape != domain.shape:
         raise ValueError(
             f"examples of the data have the shape {given.shape}, but the model needs {domain.shape}"
@@ -100,8 +101,13 @@ def in_model(given: Any, domain: Domain, spread: int | None = None) -> Tensor:
         domain: of the model.
         spread: seed of the noise that training data carries on integers; None for none.
     """
-    x = domain.check(tensor_of(domain.units.coded(given)).double())
+    x = _own(given, domain)
     return domain.units.into_model(x) if spread is None else domain.units.spread(x, spread)
+
+
+def _own(given: Any, domain: Domain) -> Tensor:
+    """Points (N, ...) in the data's own units, checked, in float64."""
+    return domain.check(tensor_of(domain.units.coded(given)).double())
 
 
 def read_rows(path: str, domain: Domain) -> Any:
@@ -149,11 +155,12 @@ class TestPoints(HeldOut):
     Args:
         x: points (N, ...) in the units of the model.
         domain: domain of the model.
+        missing: which values were missing, in own columns; None if none were.
     """
 
     has_training_part = False
 
-    def __init__(self, x: Tensor, domain: Domain) -> None:
+    def __init__(self, x: Tensor, domain: Domain, missing: Tensor | None = None) -> None:
         if len(x) < LEAST_TEST_POINTS:
             raise ValueError(
                 f"{len(x)} test points are too few; at least {LEAST_TEST_POINTS} are needed"
@@ -163,7 +170,9 @@ class TestPoints(HeldOut):
         x = x.float()
         order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
         half = len(x) // 2
-        self._domain, self._x = domain, x
+        self._domain, self._x, self.places = domain, x, torch.arange(len(x))
+        if missing is not None and bool(missing.any()):
+            self.missing = missing
         self.train, self.test = x[order[:half]], x[order[half:]]
         self.box = MARGIN * float(x.abs().max())
 

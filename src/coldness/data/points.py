@@ -200,6 +200,8 @@ def opened(path: Path, readers: Mapping[str, Callable[[Path], Read]]) -> Read:
         if isinstance(error, BadPoints):
             raise
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        if isinstance(error, UnicodeDecodeError):
+            line = "its text is not UTF-8; save it as CSV with UTF-8"
         if "pickle" in line:
             line = "it holds Python objects, which are not loaded, for safety"
         raise BadPoints(f"{path} cannot be read: {line}") from error

@@ -135,7 +135,8 @@ class Table(Labelled):
         survey = Survey.of(sheet, order[tested + kept :].numpy(), path)
         self._notes: list[str] = []
         self.units = _Columns(sheet, survey, self._notes, path).units()
-        x = _filled(sheet, self.units, survey, order, split_seed)
+        self.places = order[:tested]
+        x, self.missing = _filled(sheet, self.units, survey, order, tested, split_seed)
         self.test, self.validation = x[:tested], x[tested : tested + kept]
         self.train = x[tested + kept :]
         seen = torch.cat([self.train.aminmax(dim=0).min, self.train.aminmax(dim=0).max])
@@ -446,14 +447,25 @@ class _Columns:
             )
 
 
-def _filled(sheet: Sheet, units: TableUnits, survey: Survey, order: Tensor, seed: int) -> Tensor:
-    """All rows in the units of the model, float32, in the order of the split."""
+def _filled(
+    sheet: Sheet, units: TableUnits, survey: Survey, order: Tensor, tested: int, seed: int
+) -> tuple[Tensor, Tensor]:
+    """All rows in the units of the model, float32, in the order of the split.
+
+    Also which values of the first rows, those that are tested on, were missing; empty if none.
+    """
     rng = np.random.default_rng([seed, 1])
     place = torch.empty_like(order)
     place[order] = torch.arange(len(order))
     gaps = [j for j, kind in enumerate(units.kinds) if kind in ("number", "whole")]
     out = torch.empty(len(order), len(units.widths))
+    missing = torch.zeros(tested, sheet.values.shape[1], dtype=torch.bool)
     for at, block in _blocks(sheet.values):
+        first = place[at : at + len(block)]
+        lost_here = np.isnan(block)
+        if lost_here.any():
+            here = first < tested
+            missing[first[here]] = torch.from_numpy(lost_here)[here]
         for j in gaps:
             lost = np.isnan(block[:, j])
             if lost.any():
@@ -464,5 +476,5 @@ def _filled(sheet: Sheet, units: TableUnits, survey: Survey, order: Tensor, seed
         if not bool(y.isfinite().all()):
             row = int((~y.isfinite()).any(1).nonzero()[0])
             raise BadPoints(f"row {at + row} became NaN or infinite in the units of the model")
-        out[place[at : at + len(block)]] = y.float()
-    return out
+        out[first] = y.float()
+    return out, missing if bool(missing.any()) else missing[:0]

@@ -5,8 +5,9 @@
     .csv .tsv .txt  text with commas, semicolons, tabs or blanks, with or without a header
     .parquet        needs pyarrow: pip install "coldness[parquet]"
 
-Columns of text become codes of categories, dates become days, and empty cells, `NA`, `NaN`, `null`,
-`None` and `?` become NaN. Nothing in a file is executed.
+With semicolons between cells, numbers may have a decimal comma: 1,5. Columns of text become codes
+of categories, dates become days, and empty cells, `NA`, `NaN`, `null`, `None` and `?` become NaN.
+Nothing in a file is executed.
 """
 
 from __future__ import annotations
@@ -225,7 +226,7 @@ def _text(path: Path) -> Sheet:
             file.seek(0)
             rows = _rows(file, between)
             names = next(rows) if header else None
-            found = _columns(rows, columns_of_text, path, names)
+            found = _columns(rows, columns_of_text, path, names, comma=between == ";")
             if found is not None:
                 break
     named = tuple(n.strip() for n in names) if names else tuple(map(str, range(len(found))))
@@ -240,11 +241,12 @@ def _dialect(path: Path, file: TextIO) -> tuple[str | None, bool]:
     lines = [line for line in islice(file, 200) if line.split("#")[0].strip()][:2]
     if not lines:
         raise BadPoints(f"{path} is empty")
-    between = next((mark for mark in ",;\t" if mark in lines[0]), None)
+    even = [mark for mark in ";,\t" if len({line.count(mark) for line in lines}) == 1]
+    between = next((mark for mark in (*even, *",;\t") if mark in lines[0]), None)
     if between is None and any(_number(cell) is None for cell in lines[-1].split()):
         between = ","  # one column of text, which may hold blanks
-    first = next(_rows(lines[:1], between))
-    header = not all(_is_missing(cell) or _number(cell) is not None for cell in first)
+    first, comma = next(_rows(lines[:1], between)), between == ";"
+    header = not all(_is_missing(c) or _number(_pointed(c, comma)) is not None for c in first)
     counted = len(first) > 1 and first == [str(j) for j in range(len(first))]
     if counted:  # columns that are called 0, 1, 2 ...
         return between, True
@@ -252,7 +254,9 @@ def _dialect(path: Path, file: TextIO) -> tuple[str | None, bool]:
         raise BadPoints(f"{path} holds a header but no rows")
     if header and len(lines) == 2:
         second = next(_rows(lines[1:], between))
-        text = [_number(c) is None and not _is_missing(c) for c in (*first, *second)]
+        text = [
+            _number(_pointed(c, comma)) is None and not _is_missing(c) for c in (*first, *second)
+        ]
         header = not (all(text) and len(set(first)) < len(first))
     return between, header
 
@@ -273,8 +277,17 @@ def _number(cell: str) -> float | None:
         return None
 
 
+def _pointed(cell: str, comma: bool) -> str:
+    """A cell with a point in place of its decimal comma, if it may have one."""
+    return cell.replace(",", ".") if comma and cell.count(",") == 1 and "." not in cell else cell
+
+
 def _columns(
-    rows: Iterator[list[str]], text: set[int], path: Path, names: list[str] | None
+    rows: Iterator[list[str]],
+    text: set[int],
+    path: Path,
+    names: list[str] | None,
+    comma: bool,
 ) -> list[Column] | None:
     """All columns; None where a column turned out to be text, which is then in `text`."""
     blocks: list[list[Any]] = []
@@ -292,7 +305,7 @@ def _columns(
             if j in text:
                 blocks[j].append([None if _is_missing(c) else c.strip() for c in cells])
                 continue
-            numbers = _numbers(cells)
+            numbers = _numbers(cells, comma)
             if numbers is None:
                 text.add(j)
                 if seen > len(block):
@@ -312,13 +325,13 @@ def _columns(
     return columns
 
 
-def _numbers(cells: Sequence[str]) -> NDArray[np.float64] | None:
+def _numbers(cells: Sequence[str], comma: bool) -> NDArray[np.float64] | None:
     try:
         return np.array(cells, dtype=np.float64)
     except ValueError:
         pass
     try:
-        return np.array([np.nan if _is_missing(c) else float(c) for c in cells])
+        return np.array([np.nan if _is_missing(c) else float(_pointed(c, comma)) for c in cells])
     except ValueError:
         return None
 

@@ -74,11 +74,39 @@ class TableUnits(Units):
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
+    @property
+    def is_table(self) -> bool:
+        return True
+
     def own_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return (len(self.kinds),)
 
     def names(self, shape: tuple[int, ...]) -> tuple[str, ...]:
         return self.column_names
+
+    def inner_names(self, shape: tuple[int, ...]) -> tuple[str, ...]:
+        found: list[str] = []
+        for name, kind, known in zip(
+            self.column_names, self.kinds, self.category_names, strict=True
+        ):
+            if kind == "onehot":
+                found += [f"{name} = {category or 'missing'}" for category in known]
+            elif kind in KEPT:
+                found.append(name)
+        return tuple(found)
+
+    def categories(self, column: int) -> tuple[str, ...]:
+        return self.category_names[column]
+
+    def written(self, column: int, value: float) -> str:
+        """A number, the name of a category, or `missing`."""
+        known = self.category_names[column]
+        if known and value == value:
+            at = round(value)
+            return (known[at] if 0 <= at < len(known) else "another category") or "missing"
+        if value != value:
+            return "missing"
+        return str(int(value)) if value.is_integer() and abs(value) < 1e9 else f"{value:.4g}"
 
     def per_column(self, values: Tensor) -> Tensor:
         """The largest in size of the values of each column; 0 for those that the model has not."""

@@ -64,14 +64,17 @@ def bank_health(
     n = min(COMPARED, len(x), len(starts), len(x_data) // 2)
     some, fresh = x[:n] / scale, starts[:n] / scale
     data, others = x_data[:n] / scale, x_data[n : 2 * n] / scale
-    return {
+    found = {
         **metrics,
         "bank_near_start": _nearer(some, fresh, data),
         "bank_near_start_data": _nearer(others, fresh, data),
         "bank_saturated": float((u.double().cpu() < lowest).double().mean()),
         "bank_duplicates": 1 - len(torch.unique(x, dim=0)) / len(x),
-        "bank_spacing": _spacing(some) / _spacing(data),
     }
+    between = _spacing(data)
+    if between > 0:  # otherwise most examples are repeated, and there is no such ratio
+        found["bank_spacing"] = _spacing(some) / between
+    return found
 
 
 def _nearer(x: Tensor, a: Tensor, b: Tensor) -> float:

@@ -152,7 +152,7 @@ class FittedMixture(nn.Module):
             seed: of the held-out rows, the rows that become kernels and the first groups.
         """
         order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
-        rows = y.detach().cpu().double()[order[: self.kernels]]
+        rows = y[order[: self.kernels].to(y.device)].detach().cpu().double()
         held = max(1, round(HELD_OUT * len(rows)))
         choice = self._choose(rows[held:], rows[:held], seed)
         self._set(self._groups(rows, choice, seed), rows, choice)

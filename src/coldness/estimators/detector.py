@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from coldness.data.points import Validation
 from coldness.estimators.base import Array, Budget, EnergyEstimator
+from coldness.evaluation.reasons import explained
 
 AUTO = 0.05
 """With contamination `auto`, the fraction of held-out rows that lie below the threshold: the rate
@@ -107,20 +108,3 @@ class EnergyDetector(OutlierMixin, EnergyEstimator):
         if not 0 < share <= 0.5:
             raise ValueError(f"contamination must be 'auto' or in (0, 0.5], got {share}")
         return float(share)
-
-
-def explained(models: Any, points: torch.Tensor) -> Array:
-    """The gradient of U in whitened coordinates for every column of a table, (N, C).
-
-    Args:
-        models: of the same table, over which it is averaged.
-        points: rows in the units of the models.
-    """
-    total = torch.zeros(points.shape, dtype=torch.float64)
-    for model in models:
-        own = next(model.energy.parameters())
-        y = model.energy.coordinates.whiten(points.to(own)).detach().requires_grad_()
-        with torch.enable_grad():
-            (slope,) = torch.autograd.grad(model.energy.white(y).sum(), y)
-        total += slope.double().cpu() / len(models)
-    return models[0].domain.units.per_column(total).numpy()

@@ -8,7 +8,8 @@ is the distance between two samples of the data of the same size: of training po
 where data is finite. The same examples are compared with out-of-distribution sets by their
 potential (ood.py).
 
-Further checks of images and of classifiers are in image_checks.py. Images that the model is
+Further checks of images and of classifiers are in image_checks.py, those of tables in
+table_checks.py. Images that the model is
 evaluated on carry the noise that training images had at the end, because the model was trained on
 no others. Metrics of features, nearest training images and log-likelihoods are those of clean
 images.
@@ -47,6 +48,7 @@ from coldness.evaluation.modes import mode_metrics
 from coldness.evaluation.noisy import noisy
 from coldness.evaluation.ood import compare_with_sets, own_sets, read_sets
 from coldness.evaluation.samples import energy_distance, neighbour_share
+from coldness.evaluation.table_checks import check_table
 from coldness.kernels import worth_compiling
 from coldness.likelihood.ais import NotFinite
 from coldness.likelihood.bracket import LEAST_ESS
@@ -131,6 +133,8 @@ def _evaluate(
     add(_other_points(model, data, how, seen, others))
     add(check_classes(model, data, how, x_data, on_stage))
     add(check_latents(model, data, how, on_stage))
+    if data.finite is not None and model.domain.is_table:
+        add(check_table(model, data.finite, arrays, how.seed, on_stage))
     if model.domain.is_images:
         add(check_images(data, how, arrays, banks, on_stage))
     on_stage("floor of the energy distance")

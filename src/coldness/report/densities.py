@@ -21,6 +21,7 @@ from matplotlib.axes import Axes
 
 from coldness.report import figures
 from coldness.report.figures import DARK, LIGHT, Array, Columns, Curve, Draw, Theme
+from coldness.report.robust import half_side
 from coldness.runs.reader import Evaluation
 
 Ends = dict[str, tuple[float, float]]
@@ -58,10 +59,21 @@ class Densities:
     def arrays(self) -> Mapping[str, Array]:
         return self.evaluation.arrays
 
-    @property
+    @cached_property
     def box(self) -> float:
-        """Panels cover [-box, box] on both axes."""
-        return float(self.arrays["box"])
+        """Panels cover [-box, box] on both axes: the data's box, or less where few points need it.
+
+        Panels on a grid cannot cover more than the grid.
+        """
+        whole = float(self.arrays["box"])
+        return whole if self.has_slices else half_side(whole, self._plane("x_data"))
+
+    def _plane(self, key: str) -> Array:
+        """Points (N, 2): the first two coordinates, or the leading directions of a table."""
+        x = self.arrays[key]
+        if "table_axes" not in self.arrays:
+            return x[:, :2]
+        return (x - self.arrays["table_centre"]) @ self.arrays["table_axes"][:2].T
 
     @property
     def dimension(self) -> int:
@@ -135,11 +147,11 @@ class Densities:
         return Panel(name, np.exp(log_p), figures.log_density(np.exp(log_p)), note)
 
     def _samples(self, name: str, key: str) -> Panel:
-        x = self.arrays[key]
+        x = self._plane(key)
         estimate = figures.sample_density if self.by_kernels else figures.histogram
-        density = estimate(x[:, :2], self.box)
+        density = estimate(x, self.box)
         lost = 1 - float(np.isfinite(x).all(1).mean())
-        outside = 1 - float((np.abs(x[:, :2]) <= self.box).all(1).mean()) - lost
+        outside = 1 - float((np.abs(x) <= self.box).all(1).mean()) - lost
         notes = [f"{lost:.1%} of samples are NaN or infinite"] if lost else []
         notes += [f"{outside:.1%} of samples lie outside the panel"] if outside >= 0.001 else []
         return Panel(name, density, figures.log_density(density), ", ".join(notes))
@@ -180,7 +192,7 @@ def draw_line(
 
     def draw(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
         (arrays,) = runs
-        box = float(arrays["box"])
+        box = half_side(float(arrays["box"]), arrays["x_data"])
         edges = np.linspace(-box, box, BINS + 1)
         data = _heights(arrays["x_data"], edges)
         axes.stairs(data, edges, fill=True, color=theme.ink, alpha=0.25, label="data")
@@ -223,7 +235,8 @@ CURVES = (
     Curve(
         "Density",
         "Histograms of data that the model was not trained on and of the model's samples, and the "
-        "model's density.",
+        "model's density. Where a few points are far from all others, the axis leaves out up to 1% "
+        "of the data.",
         draw_line(log=False),
     ),
     Curve(

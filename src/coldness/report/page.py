@@ -16,6 +16,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from coldness.evaluation.plain_models import FITTED
 from coldness.files import BadFile, write_atomically
 from coldness.metrics import in_order, title
 from coldness.report import (
@@ -33,6 +34,7 @@ from coldness.report.events import story
 from coldness.report.figures import Columns, Curve
 from coldness.report.loss_noise import with_noise
 from coldness.report.run import Run, read_run
+from coldness.report.tables import TableReport
 from coldness.trust import THRESHOLDS
 from coldness.trust.answers import number
 
@@ -101,6 +103,7 @@ def render(runs: Sequence[Run]) -> str:
             for run in runs
             if run.evaluation.is_images and (found := _latents(run))
         ],
+        tables=[(run.name, run.table, _tables(run.table)) for run in runs if run.table is not None],
         chains=[
             (run.name, drawn)
             for run in runs
@@ -111,6 +114,7 @@ def render(runs: Sequence[Run]) -> str:
         single_updates=_drawn(runs, columns, training.single_updates(columns)),
         stories=[(run.name, told) for run in runs if (told := story(run.events))],
         notes=[(run.name, event) for run in runs for event in run.events if event.event == "note"],
+        fitted=FITTED,
         light=figures.LIGHT.runs,
         dark=figures.DARK.runs,
         metrics=_metrics(runs),
@@ -128,6 +132,18 @@ def _scores(run: Run) -> list[tuple[str, str, str, str]]:
     if len(found) == 3:  # in one row
         found = [replace(c, width=figures.THIRD, aspect=c.height / figures.THIRD) for c in found]
     return _rendered(found, run)
+
+
+def _tables(table: TableReport) -> dict[str, list[tuple[str, str, str, str]]]:
+    """Pictures of a table by what they show."""
+    wanted = {"directions": table.directions, "columns": table.columns, "pairs": table.pairs}
+    return {
+        what: [
+            (c.title, c.caption, c.render([], figures.LIGHT), c.render([], figures.DARK))
+            for c in curves
+        ]
+        for what, curves in wanted.items()
+    }
 
 
 def _latents(run: Run) -> latents.LatentPictures | None:
@@ -168,7 +184,8 @@ def _metrics(runs: Sequence[Run]) -> list[tuple[str, list[float | None]]]:
 def _groups(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Panels of runs with the same truth, with one colour scale per row: that of the truth."""
     groups: list[list[Run]] = []
-    for run in (run for run in runs if run.evaluation.is_plane):
+    in_the_plane = (r for r in runs if r.evaluation.is_plane and not r.evaluation.has_directions)
+    for run in in_the_plane:
         for group in groups:
             if group[0].densities.same_truth(run.densities):
                 group.append(run)

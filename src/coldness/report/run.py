@@ -8,8 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from coldness.configuration import ConfigurationError, construct
+from coldness.domain import Units
+from coldness.files import BadFile
 from coldness.report.densities import Densities
 from coldness.report.figures import Array, Mark
+from coldness.report.tables import TableReport, table_report
 from coldness.runs import reader
 from coldness.runs.events import Event, read_events
 from coldness.runs.reader import Evaluation, Grids
@@ -65,6 +69,21 @@ class Run:
     def attributes(self) -> tuple[str, ...]:
         """Names of attributes by the card of the model."""
         return _names(self.card, "attributes")
+
+    @cached_property
+    def units(self) -> Units | None:
+        """The units of the data by the card of the model; None where there is no such card."""
+        if "units" not in self.card:
+            return None
+        try:
+            return construct(Units, self.card["units"])  # type: ignore[type-abstract]
+        except ConfigurationError as error:
+            raise BadFile(f"the card of the model of {self.name} has no units: {error}") from error
+
+    @cached_property
+    def table(self) -> TableReport | None:
+        """What there is of a table; None for other data."""
+        return table_report(self.evaluation.arrays, self.metrics, self.units)
 
     @cached_property
     def densities(self) -> Densities:

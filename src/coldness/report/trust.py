@@ -201,9 +201,14 @@ def _bracket(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
         axes.plot([value], [place], "o", color=theme.runs[1])
     axes.set_yticks(range(len(found) + 1), ["model", *(label for label, _ in found)])
     axes.set_ylim(len(found) + 0.6, -0.6)
-    axes.set_xlabel("log-likelihood, nats per example")
+    axes.xaxis.set_major_locator(MaxNLocator(3))
+    axes.set_xlabel("nats per example")
 
 
 SHORT = {"gaussian": "Gaussian"}
 BRACKET = ("log_likelihood_low", "log_likelihood_test", "log_likelihood_high")
-BASELINES = (("log_likelihood_gaussian", "Gaussian"), ("log_likelihood_kde", "kernel estimate"))
+BASELINES = (
+    ("log_likelihood_gaussian", "Gaussian"),
+    ("log_likelihood_mixture", "mixture"),
+    ("log_likelihood_kde", "kernel estimate"),
+)

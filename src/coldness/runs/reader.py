@@ -54,6 +54,16 @@ LENGTHS = {
 }
 """Arrays (n,) of image runs, and the array that has the same length."""
 
+WIDTHS = {
+    "unusual_slopes": "unusual_x",
+    "unusual_score": "unusual_x",
+    "unusual_place": "unusual_x",
+    "table_distances": "table_columns",
+    "table_pair_p": "table_pairs",
+    "table_pair_distances": "table_pairs",
+}
+"""Arrays of tables, and the array that has the same number of rows."""
+
 MULTIPLES = {"x_like": "x_instance", "x_attributes": "attribute_table"}
 """Samples of image runs, and the array that has one row for every m of them."""
 
@@ -84,6 +94,11 @@ class Evaluation:
     def is_plane(self) -> bool:
         """Whether examples are points in two dimensions or more, of which two are drawn."""
         return not self.is_images and self.dimension >= 2
+
+    @property
+    def has_directions(self) -> bool:
+        """Whether the leading directions of a table are known, which are drawn in their place."""
+        return "table_axes" in self.arrays
 
     @property
     def has_slices(self) -> bool:
@@ -211,6 +226,13 @@ def _check(arrays: Mapping[str, Array], is_images: bool) -> None:
         for key in ("x_data", "x_short", "x_long"):
             if arrays[key].ndim != 2 or not len(arrays[key]):
                 raise ValueError(f"{key} is not (n, D)")
+    for key, of in WIDTHS.items():
+        if (key in arrays) != (of in arrays) or (
+            key in arrays and len(arrays[key]) != len(arrays[of])
+        ):
+            raise ValueError(f"{key} does not have as many rows as {of}")
+    if "table_axes" in arrays and arrays["table_axes"].shape[1:] != arrays["x_data"].shape[1:]:
+        raise ValueError("table_axes is not (K, D)")
     for key in {"log_p_data", "log_p_model"} & set(arrays):
         if arrays[key].shape != arrays["x_data"].shape[1] * arrays["side"].shape:
             raise ValueError(f"{key} is not (G, G), or (G,) in one dimension")
