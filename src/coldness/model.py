@@ -36,6 +36,7 @@ from coldness.chains import Source
 from coldness.conditions import Label, Wanted, condition_of, encoder_of
 from coldness.configuration import ConfigurationError, construct, describe
 from coldness.data import in_model, tensor_of
+from coldness.documents import MOST_OF_CARD, BadDocument, read_yaml
 from coldness.domain import Domain, Units
 from coldness.energies import Coordinates, Energy
 from coldness.files import BadFile, load_tensors, save_tensors, write_atomically
@@ -475,8 +476,8 @@ def _log_z(saved: Mapping[str, Any]) -> LogZ:
 
 def _read_card(path: Path) -> dict[str, Any]:
     try:
-        card = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        card = read_yaml(path.read_text(), MOST_OF_CARD, MOST_OF_CARD)
+    except (OSError, UnicodeDecodeError, BadDocument) as error:
         raise BadFile(f"{path} is truncated or not a YAML file") from error
     if not isinstance(card, dict):
         raise BadFile(f"{path} holds no model")

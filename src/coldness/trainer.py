@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from coldness.batching import at_most
 from coldness.configuration import construct
 from coldness.data import Augmentation, as_data, fingerprint
 from coldness.doctor.combinations import combinations
+from coldness.documents import read_yaml
 from coldness.files import load_checkpoint
 from coldness.guard.policy import Diverged
 from coldness.machine import threads
@@ -256,7 +256,7 @@ def _named(recipe: Recipe) -> type | None:
     """The class of the recipe's own data."""
     node = recipe["data"]
     name = node.get("class_path") if isinstance(node, dict) else node
-    return find_class(name) if isinstance(name, str) else None
+    return find_class(name, recipe.allow_imports) if isinstance(name, str) else None
 
 
 def check_same(folder: RunFolder, recipe: Recipe, mark: str) -> None:
@@ -266,7 +266,7 @@ def check_same(folder: RunFolder, recipe: Recipe, mark: str) -> None:
         raise FolderError(
             f"{folder.path} was trained on other data ({was}): resume it with the same data"
         )
-    saved = _without_nulls(yaml.safe_load(folder.config.read_text()))
+    saved = _without_nulls(read_yaml(folder.config.read_text()))
     now = _without_nulls(recipe.values)
     keys = [key for key in {**saved, **now} if key not in MAY_CHANGE_ON_RESUME]
     changed = [key for key in keys if now.get(key) != saved.get(key)]

@@ -25,6 +25,7 @@ from difflib import get_close_matches
 from importlib import import_module
 
 import coldness
+from coldness.documents import shortened
 from coldness.machine import prepare_process
 
 COMMANDS = (
@@ -81,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _refuse(reason: str, usage: str = "") -> int:
-    print(f"coldness: {' '.join(reason.split())}", file=sys.stderr)
+    print(f"coldness: {shortened(' '.join(reason.split()))}", file=sys.stderr)
     if usage:
         print(usage, file=sys.stderr)
     return 2

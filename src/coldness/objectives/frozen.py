@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import yaml
 from torch import Tensor, nn
 from torch.nn.functional import normalize, one_hot
 
 from coldness.batching import checkpointed
 from coldness.configuration import ConfigurationError, construct
 from coldness.data.base import Data
+from coldness.documents import MOST_OF_CARD, BadDocument, read_yaml
 from coldness.files import BadFile, load_tensors
 from coldness.nets import Encoder
 from coldness.objectives.base import Batch
@@ -100,14 +100,14 @@ def load_encoder(path: str | Path) -> Encoder:
     folder = Path(path)
     folder = folder / "model" if (folder / "model").is_dir() else folder
     try:
-        card: Any = yaml.safe_load((folder / "model.yaml").read_text())
+        card: Any = read_yaml((folder / "model.yaml").read_text(), MOST_OF_CARD, MOST_OF_CARD)
         node, shape = card["kept"]["encoder"], tuple(card["shape"])
         encoder = construct(Encoder, node)  # type: ignore[type-abstract]
         encoder.build(shape)
         tensors = load_tensors(folder / "weights.safetensors")
         own = {k.removeprefix(PREFIX): v for k, v in tensors.items() if k.startswith(PREFIX)}
         encoder.load_state_dict(own)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError) as error:
+    except (OSError, BadDocument, UnicodeDecodeError, KeyError, TypeError) as error:
         raise BadFile(f"{path} holds no model with an encoder") from error
     except (ConfigurationError, RuntimeError, ValueError) as error:
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]

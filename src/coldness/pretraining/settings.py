@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coldness.data import Data
+from coldness.machine import check_threads
 from coldness.objectives.teachers import LearningTeacher
 from coldness.precision import Precision
 from coldness.training.recipe import Recipe
@@ -49,8 +50,7 @@ class Pretraining:
         for name, least in (("iterations", 1), ("batch_size", 2), ("checkpoint_every", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be >= {least}, got {getattr(self, name)}")
-        if self.threads is not None and self.threads < 1:
-            raise ValueError(f"threads must be >= 1, got {self.threads}")
+        check_threads(self.threads)
         if self.method.batch_size is not None:
             raise ValueError(
                 "method.batch_size is for guidance, where the energy has another one: set "

@@ -24,15 +24,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
+from coldness.documents import MOST_OF_CARD, read_yaml
 from coldness.files import BadFile
 from coldness.runs.log import read_metrics
 
 Array = NDArray[np.float64]
 
-BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, yaml.YAMLError)
+BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile)
 """Errors raised by reading a file that is truncated or was not written by coldness."""
 
 IMAGES_READ = 100
@@ -107,14 +107,14 @@ def read_config(folder: Path) -> str:
     path = _trained(folder, "config.yaml")
     with _whole(path, "train"):
         text = path.read_text()
-        if not isinstance(yaml.safe_load(text), dict | None):
+        if not isinstance(read_yaml(text), dict | None):
             raise BadFile(f"{path} holds no settings; it should be a mapping")
     return text
 
 
 def settings_of(config: str) -> dict[str, Any]:
     """The settings in the text of a config.yaml."""
-    return yaml.safe_load(config) or {}
+    return read_yaml(config) or {}
 
 
 def read_columns(folder: Path) -> dict[str, Array]:
@@ -146,7 +146,7 @@ def read_card(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     with _whole(path, "train"):
-        card = yaml.safe_load(path.read_text())
+        card = read_yaml(path.read_text(), MOST_OF_CARD, MOST_OF_CARD)
         if not isinstance(card, dict):
             raise ValueError("the card is not a mapping")
     return card
