@@ -32,6 +32,9 @@ QUIET = 500
 NOTHING_LEFT = "new random numbers"
 """What is done where no remedy can act within its range."""
 
+EMPTY = 2
+"""Rollbacks with nothing but new random numbers, after all remedies, until a run is given up."""
+
 
 class Guarded(Treated, Protocol):
     """The interface of a run that the guard uses, in addition to what remedies ask."""
@@ -55,6 +58,9 @@ class Guarded(Treated, Protocol):
     def advice(self, relief: Relief) -> str:
         """Which settings to change instead of this relief, in one sentence; empty for none."""
 
+    def first_change(self, cause: Cause) -> str:
+        """Which setting to change first where nothing helped, in one sentence."""
+
 
 @dataclass
 class Spell:
@@ -67,6 +73,7 @@ class Spell:
         cool_down: of the last remedy, doubled with every relapse.
         until: iteration at which the original settings are restored; infinite for never.
         relaxed: iteration at which they were restored; None while the relief is in force.
+        empty: rollbacks in which no remedy could act.
     """
 
     cause: Cause
@@ -75,6 +82,7 @@ class Spell:
     cool_down: int = 0
     until: float = 0.0
     relaxed: int | None = None
+    empty: int = 0
 
 
 class Rescue:
@@ -104,6 +112,7 @@ class Rescue:
         self.spell: Spell | None = None
         self.relief = Relief()
         self.warned: dict[str, int] = {}
+        self.lost = 0
         if kept is not None:
             self._load(kept)
         path = None if folder is None else folder / "events.jsonl"
@@ -152,6 +161,7 @@ class Rescue:
             "spell": None if self.spell is None else asdict(self.spell),
             "relief": asdict(self.relief),
             "warned": dict(self.warned),
+            "lost": self.lost,
             "events": self.events.count,
         }
 
@@ -169,6 +179,7 @@ class Rescue:
         self.spell = None if state["spell"] is None else Spell(**state["spell"])
         self.relief = Relief(**state["relief"])
         self.warned = dict(state["warned"])
+        self.lost = state.get("lost", 0)  # runs of 0.9 did not count them
         if self.spell is not None and self.spell.relaxed is None:
             self.run.relieve(self.relief)
 
@@ -187,24 +198,42 @@ class Rescue:
                 self.warned[alarm.cause] = t
             self.watch.forget()
             return False
-        if policy == "rollback" and run.attempt < self.how.attempts:
+        limit = self._limit(alarm) if policy == "rollback" else policy
+        if not limit:
             self._note("alarm", alarm, alarm.text)
             self._roll_back(alarm)
             return True
         seen = alarm.text
         if policy == "rollback":
-            seen += f"; given up after {run.attempt} rollbacks"
+            change = run.first_change(alarm.cause)
+            seen += f"; given up after {run.attempt} rollbacks, {limit}. {change}"
         kept = self._restore(alarm, further=0)
         self.watch.forget()  # the run may be resumed from here
         self._note("stopped", alarm, f"{seen}; stopped with the model of iteration {kept}")
         raise Diverged(alarm.iteration, seen, row, kept)
 
+    def _limit(self, alarm: Alarm) -> str:
+        """Why there is no further rollback; empty if there is one.
+
+        All limits are counts, so that a run gives the same results on any machine.
+        """
+        how, spell = self.how, self.spell
+        if self.run.attempt >= how.attempts:
+            return "which is guard.attempts"
+        if self.lost >= how.most_lost:
+            return f"which took as long as {self.lost:,} iterations (guard.most_lost)"
+        if spell is not None and spell.cause == alarm.cause and spell.empty >= EMPTY:
+            return "because no remedy was left"
+        return ""
+
     def _roll_back(self, alarm: Alarm) -> None:
         run, t = self.run, self.run.iteration
+        factor = self.relief.steps if self.spell and self.spell.relaxed is None else 1
         repeats, helped = self._repeats(alarm), self.relief
         spell = self._spell(alarm)
         relapsed = spell.relaxed is not None
         back = self._restore(alarm, further=0 if relapsed else (spell.rung + 1) // 2)
+        self.lost += factor * (t - back)
         if relapsed:
             spell.relapses += 1
             spell.cool_down *= 2
@@ -242,6 +271,7 @@ class Rescue:
                 self.relief = stronger
                 return remedy.description, said + _left_out(skipped)
             skipped.append(remedy.description)
+        spell.empty += 1
         return NOTHING_LEFT, f"{NOTHING_LEFT}{_left_out(skipped)}"
 
     def _repeats(self, alarm: Alarm) -> bool:
@@ -259,7 +289,7 @@ class Rescue:
             spell = self.spell = Spell(alarm.cause)
             self.relief = Relief()
         elif spell.relaxed is None and spell.cause != alarm.cause:
-            spell.cause, spell.rung = alarm.cause, -1  # the relief stays in force
+            spell.cause, spell.rung, spell.empty = alarm.cause, -1, 0  # the relief stays in force
         return spell
 
     def _restore(self, alarm: Alarm, further: int) -> int:

@@ -101,7 +101,7 @@ def read_lines(path: Path) -> list[Line]:
     for text in path.read_text().splitlines() if path.is_file() else []:
         try:
             line = json.loads(text)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(line, dict):
             lines.append(line)
@@ -116,7 +116,7 @@ def read_events(path: Path) -> list[Event]:
     """
     try:
         return [_event(line) for line in read_lines(path)]
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise BadFile(f"{path} holds something else than events of a run") from error
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,13 +27,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coldness.data.array_files import check_arrays
 from coldness.documents import MOST_OF_CARD, read_yaml
 from coldness.files import BadFile
 from coldness.runs.log import read_metrics
 
 Array = NDArray[np.float64]
 
-BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile)
+BROKEN = (
+    OSError, ValueError, EOFError, TypeError, AttributeError, LookupError, ArithmeticError,
+    RecursionError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 """Errors raised by reading a file that is truncated or was not written by coldness."""
 
 IMAGES_READ = 100
@@ -132,6 +137,7 @@ def read_grids(folder: Path) -> Grids | None:
     with _whole(path, "train"):
         if not zipfile.is_zipfile(path):
             raise ValueError("not an npz file")
+        check_arrays(path)
         with np.load(path, allow_pickle=False) as file:
             iterations, x = file["iterations"], file["x"]
         known = x.dtype == np.uint8 and x.ndim == 5 and 0 not in x.shape[1:]
@@ -159,7 +165,7 @@ def read_row(folder: Path) -> dict[str, Any] | None:
         return None
     try:
         row = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except BROKEN as error:
         raise BadFile(
             f"{path} is truncated or was not written by coldness; remove it and run the study again"
         ) from error
@@ -185,6 +191,7 @@ def read_evaluation(folder: Path) -> Evaluation:
     """The arrays of evaluation.npz, with shapes checked."""
     path = _evaluated(folder, "evaluation.npz")
     with _whole(path, f"evaluate {folder}"):
+        check_arrays(path)
         with np.load(path, allow_pickle=False) as file:
             is_images = file["x_data"].ndim == 4
             arrays = {key: _array(key, file[key], is_images) for key in file.files}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coldness.guard.remedies import Relief
+from coldness.guard.remedies import Cause, Relief
 from coldness.schedules import name_or_value
 from coldness.training.effective import effective
 from coldness.training.settings import Settings
@@ -34,6 +34,24 @@ def advice(s: Settings, relief: Relief, rate: float, t: int) -> str:
     if set(changes) == {"optimiser.lr"}:
         why = f"{relief.rate:.3g} times its learning rate"
     return f"Set {whole}: the run recovered only with {why}."
+
+
+def first_change(s: Settings, cause: Cause, rate: float) -> str:
+    """The setting to change first where no remedy helped, with its value.
+
+    Args:
+        s: settings of the run.
+        cause: of the last alarm.
+        rate: learning rate of the optimiser, without schedule and relief.
+    """
+    source = s.sources[0]
+    lower = f"Lower optimiser.lr first (it is {rate:.3g})"
+    if cause == "starvation":
+        return f"{lower}; then let chains start nearer to the data (sources.0.start)."
+    if cause == "saturation":
+        step = source.kernel.step_size
+        return f"Lower sources.0.kernel.step_size first (it is {step:.3g}); then optimiser.lr."
+    return f"{lower}; then sources.0.kernel.step_size (it is {source.kernel.step_size:.3g})."
 
 
 def _changes(s: Settings, relief: Relief, rate: float, t: int) -> dict[str, tuple[str, str]]:

@@ -25,7 +25,7 @@ from coldness.batching import checkpointed
 from coldness.chains.source import repeated
 from coldness.diagnostics.weights import largest_beta_of
 from coldness.files import BadFile
-from coldness.guard.remedies import Relief
+from coldness.guard.remedies import Cause, Relief
 from coldness.guard.rescue import copied
 from coldness.kernels.run import Chains, frozen
 from coldness.limits import least_fraction
@@ -35,7 +35,7 @@ from coldness.objectives.contrast import moments, normalised
 from coldness.precision import autocast
 from coldness.runs.log import ATTEMPT
 from coldness.seeds import generators
-from coldness.training.advice import advice
+from coldness.training.advice import advice, first_change
 from coldness.training.effective import Effective, effective
 from coldness.training.ema import MovingAverage
 from coldness.training.live import Live
@@ -303,6 +303,10 @@ class Training:
     def advice(self, relief: Relief) -> str:
         """Which settings to change instead of this relief, in one sentence."""
         return advice(self.settings, relief, self.rates[0], self.iteration)
+
+    def first_change(self, cause: Cause) -> str:
+        """Which setting to change first where the guard gave up, in one sentence."""
+        return first_change(self.settings, cause, self.rates[0])
 
     def reseed(self) -> None:
         """Seeds the random numbers anew, by the number of the attempt."""
