@@ -38,6 +38,7 @@ from coldness.limits import largest_beta
 from coldness.runs.events import EventLog, read_lines
 from coldness.runs.log import read_metrics
 from coldness.training import build, fit
+from coldness.training.fit import guard_of
 from small import same, settings, trained, weights
 
 # The running law.
@@ -562,3 +563,44 @@ def test_onset_is_where_the_series_leaves_for_good() -> None:
     dead = healthy[:500].copy()
     dead[-1] = np.nan
     assert onset(dead, healthy) == 499
+
+
+@pytest.mark.parametrize(
+    ("words", "says", "rollbacks"),
+    [
+        (["--guard.most_lost=25"], "took as long as 30 iterations (guard.most_lost)", 3),
+        (["--guard.attempts=2"], "2 rollbacks, which is guard.attempts", 2),
+        (
+            ["--guard.ladder=[{class_path: NearerStart, init_args: {width: 2.0}}]"],
+            "3 rollbacks, because no remedy was left",
+            3,
+        ),
+    ],
+)
+def test_a_rescue_ends_after_counts_that_do_not_depend_on_the_machine(
+    words: list[str], says: str, rollbacks: int, tmp_path: Path
+) -> None:
+    """A learning rate that no remedy can mend; the sentence names it."""
+    given = ("--optimiser.lr=1e30", *words)
+    said = []
+    for name in ("a", "b"):
+        with pytest.raises(Diverged) as caught:
+            fit(build(settings("mixture2d", *given)), tmp_path / name)
+        said.append(str(caught.value))
+        assert says in said[-1]
+        assert "lower optimiser.lr (1e+30) first" in said[-1]
+        told = [e["event"] for e in events(tmp_path / name)]
+        assert told.count("rollback") == rollbacks
+        assert told[-1] == "stopped"
+    assert said[0] == said[1]
+
+
+def test_longer_chains_count_as_more_lost_iterations(tmp_path: Path) -> None:
+    ladder = "--guard.ladder=[{class_path: MoreSteps, init_args: {factor: 4}}]"
+    training = build(settings("mixture2d", "--optimiser.lr=1e30", ladder, "--guard.attempts=2"))
+    rescue = guard_of(training, None)
+    for expected in (10, 50):
+        training.iteration = 10
+        rescue._roll_back(Alarm("not_finite", 3, 3, "d", float("nan")))
+        assert rescue.lost == expected
+    assert rescue.state_dict()["lost"] == 50

@@ -206,7 +206,7 @@ class Rescue:
         seen = alarm.text
         if policy == "rollback":
             change = run.first_change(alarm.cause)
-            seen += f"; given up after {run.attempt} rollbacks, {limit}. {change}"
+            seen += f"; given up after {run.attempt} rollbacks, {limit}: {change}"
         kept = self._restore(alarm, further=0)
         self.watch.forget()  # the run may be resumed from here
         self._note("stopped", alarm, f"{seen}; stopped with the model of iteration {kept}")

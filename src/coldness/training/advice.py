@@ -44,14 +44,12 @@ def first_change(s: Settings, cause: Cause, rate: float) -> str:
         cause: of the last alarm.
         rate: learning rate of the optimiser, without schedule and relief.
     """
-    source = s.sources[0]
-    lower = f"Lower optimiser.lr first (it is {rate:.3g})"
-    if cause == "starvation":
-        return f"{lower}; then let chains start nearer to the data (sources.0.start)."
+    step = f"sources.0.kernel.step_size ({s.sources[0].kernel.step_size:.3g})"
     if cause == "saturation":
-        step = source.kernel.step_size
-        return f"Lower sources.0.kernel.step_size first (it is {step:.3g}); then optimiser.lr."
-    return f"{lower}; then sources.0.kernel.step_size (it is {source.kernel.step_size:.3g})."
+        return f"lower {step} first, then optimiser.lr ({rate:.3g})"
+    if cause == "starvation":
+        step = "let chains start nearer to the data (sources.0.start)"
+    return f"lower optimiser.lr ({rate:.3g}) first, then {step}"
 
 
 def _changes(s: Settings, relief: Relief, rate: float, t: int) -> dict[str, tuple[str, str]]:
