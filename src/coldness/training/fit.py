@@ -70,7 +70,8 @@ def fit(
     for text in notes:
         rescue.tell("note", "settings", text)
     grids = Grids(folder, training, s)
-    kept = folder and Checkpoints(folder / "checkpoints", s.keep, training.held_out)
+    there = None if folder is None else folder / "checkpoints"
+    kept = None if there is None else Checkpoints(there, s.keep, training.held_out)
 
     def save() -> None:
         training.seconds = time.perf_counter() - begin
