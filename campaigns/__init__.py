@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from campaigns.tally import Tally
 
-CAMPAIGNS: tuple[str, ...] = ()
+CAMPAIGNS: tuple[str, ...] = ("kills", "flips", "recipes", "data_files")
 """Modules of this package, in the order in which they run."""
 
 __all__ = ["CAMPAIGNS", "Tally"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
@@ -26,8 +28,12 @@ def main() -> int:
         campaign = import_module(f"campaigns.{name}")
         count = options.count or (campaign.QUICK if options.quick else campaign.COUNT)
         begin = time.perf_counter()
-        with tempfile.TemporaryDirectory(prefix=f"campaign-{name}-") as folder:
-            tally: Tally = campaign.run(count, options.seed, Path(folder))
+        with (
+            tempfile.TemporaryDirectory(prefix=f"campaign-{name}-") as folder,
+            ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process,
+        ):
+            # In a process of its own, for one that has trained cannot be forked.
+            tally: Tally = process.submit(campaign.run, count, options.seed, Path(folder)).result()
         tallies.append(tally)
         seconds = time.perf_counter() - begin
         line = f"{name}: {tally.survived} of {tally.tried} survived in {seconds:.0f} s"

@@ -17,7 +17,6 @@ from coldness.diagnostics.cusum import Cusum
 from coldness.diagnostics.onset import onset
 from coldness.energies import Coordinates
 from coldness.faults import LostStart, PoisonedBank
-from coldness.files import load_checkpoint
 from coldness.guard import Diverged, Guard
 from coldness.guard.remedies import (
     LargerBeta,
@@ -39,7 +38,7 @@ from coldness.runs.events import EventLog, read_lines
 from coldness.runs.log import read_metrics
 from coldness.training import build, fit
 from coldness.training.fit import guard_of
-from small import same, settings, trained, weights
+from small import same, saved_state, settings, trained, weights
 
 # The running law.
 
@@ -382,7 +381,7 @@ def test_stop_ends_with_the_last_good_model(tmp_path: Path) -> None:
         again.iterate()
     assert same(weights(training), weights(again))
     assert events(tmp_path)[-1]["event"] == "stopped"
-    saved = load_checkpoint(tmp_path / "checkpoints" / "last.ckpt")
+    saved = saved_state(tmp_path)
     assert saved["iteration"] == 30
 
 
@@ -392,7 +391,7 @@ def test_a_run_that_was_stopped_goes_on_without_what_was_seen_then(tmp_path: Pat
     with pytest.raises(Diverged):
         trained(tmp_path, *far, "--guard.policy=stop")
     resumed = build(settings(*far))
-    resumed.load_state_dict(load_checkpoint(tmp_path / "checkpoints" / "last.ckpt"))
+    resumed.load_state_dict(saved_state(tmp_path))
     fit(resumed, tmp_path)
     told = [(e["event"], e["iteration"]) for e in events(tmp_path)]
     assert told == [("stopped", 19), ("resumed", 0), ("alarm", 19), ("rollback", 19)]
@@ -488,7 +487,7 @@ def test_a_rescued_run_resumes_to_the_bit(killed_at: int, tmp_path: Path) -> Non
     with pytest.raises(RuntimeError, match="killed"):
         fit(half, tmp_path / "half")
     resumed = build(settings(*run, *more))
-    resumed.load_state_dict(load_checkpoint(tmp_path / "half" / "checkpoints" / "last.ckpt"))
+    resumed.load_state_dict(saved_state(tmp_path / "half"))
     fit(resumed, tmp_path / "half")
     assert whole.attempt == resumed.attempt == 1
     assert same(weights(whole), weights(resumed))
@@ -498,8 +497,8 @@ def test_a_rescued_run_resumes_to_the_bit(killed_at: int, tmp_path: Path) -> Non
 
 def test_snapshots_on_disk_are_those_in_use(tmp_path: Path) -> None:
     trained(tmp_path, "mixture2d", *LOOKS, "--checkpoint_every=20")
-    names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
-    assert names == {"last.ckpt", "good-0-40.ckpt", "good-0-50.ckpt", "good-0-60.ckpt"}
+    names = {path.name for path in (tmp_path / "checkpoints").glob("good-*")}
+    assert names == {"good-0-40.ckpt", "good-0-50.ckpt", "good-0-60.ckpt"}
 
 
 def test_events_of_a_run_that_was_cut_off_are_dropped(tmp_path: Path) -> None:

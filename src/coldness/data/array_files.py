@@ -81,10 +81,10 @@ def _check_header(file: IO[bytes], size: int) -> None:
         raise ValueError(f"it holds {_size(says)}, and this machine has {_size(memory())}")
 
 
-def _size(count: int) -> str:
+def _size(count: float) -> str:
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if abs(count) >= factor:
             return (
                 f"{count / factor:,.3g} {unit}" if count < 1e12 else f"{count / factor:,.0f} {unit}"
             )
-    return f"{count} bytes"
+    return f"{count:.0f} bytes"

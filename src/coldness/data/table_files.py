@@ -24,7 +24,8 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from coldness.data.array_files import check_arrays
-from coldness.data.points import BadPoints, opened
+from coldness.data.point_checks import BadPoints
+from coldness.data.points import opened
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 """Cells without a value, in lower case."""

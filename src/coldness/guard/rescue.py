@@ -10,6 +10,7 @@ were restored, the event also says which settings to change.
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,11 +18,14 @@ from typing import Any, Literal, Protocol
 
 from torch import Tensor
 
-from coldness.files import load_checkpoint, save_checkpoint
+from coldness.files import BadFile, remove
 from coldness.guard.policy import Diverged, Guard
 from coldness.guard.remedies import Cause, Relief, Treated
 from coldness.guard.watch import Alarm, Watch
 from coldness.runs.events import EventLog
+from coldness.tensor_files import load_checkpoint, save_checkpoint
+
+log = logging.getLogger("coldness")
 
 RELAPSES = 2
 """Number of relapses after which the relief stays to the end of the run."""
@@ -154,7 +158,7 @@ class Rescue:
             for snapshot in self.snapshots:
                 path = self.folder / _name(snapshot)
                 if not path.is_file():
-                    save_checkpoint(path, snapshot)
+                    save_checkpoint(path, snapshot, into_folder=False)
         return {
             "watch": self.watch.state_dict(),
             "snapshots": [_name(snapshot) for snapshot in self.snapshots],
@@ -170,12 +174,12 @@ class Rescue:
         names = {_name(snapshot) for snapshot in self.snapshots}
         for path in self.folder.glob("good-*.ckpt") if self.folder is not None else ():
             if path.name not in names:
-                path.unlink()
+                remove(path)
 
     def _load(self, state: dict[str, Any]) -> None:
         self.watch.load_state_dict(state["watch"])
         assert self.folder is not None
-        self.snapshots = [load_checkpoint(self.folder / name) for name in state["snapshots"]]
+        self.snapshots = _whole(self.folder, state["snapshots"])
         self.spell = None if state["spell"] is None else Spell(**state["spell"])
         self.relief = Relief(**state["relief"])
         self.warned = dict(state["warned"])
@@ -325,6 +329,17 @@ class Rescue:
         self.events.add(
             {**place, "event": event, "cause": cause, "since": since, "text": text, **more}
         )
+
+
+def _whole(folder: Path, names: list[str]) -> list[dict[str, Any]]:
+    """Snapshots that can be read; without any, the run takes a new one where it is."""
+    snapshots = []
+    for name in names:
+        try:
+            snapshots.append(load_checkpoint(folder / name))
+        except BadFile as error:
+            log.warning("%s; the guard goes on without this snapshot", error)
+    return snapshots
 
 
 def copied(state: Any) -> Any:

@@ -35,6 +35,7 @@ class Pretraining:
         precision: of networks: `float32`, `bf16`, or `auto` for bf16 where it is fast. Weights and
             losses stay in float32.
         checkpoint_every: iterations between checkpoints.
+        keep: number of checkpoints that are kept, the newest ones.
     """
 
     data: Data
@@ -45,9 +46,11 @@ class Pretraining:
     threads: int | None = 1
     precision: Precision = "float32"
     checkpoint_every: int = 1000
+    keep: int = 3
 
     def __post_init__(self) -> None:
-        for name, least in (("iterations", 1), ("batch_size", 2), ("checkpoint_every", 1)):
+        bounds = {"iterations": 1, "batch_size": 2, "checkpoint_every": 1, "keep": 1}
+        for name, least in bounds.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be >= {least}, got {getattr(self, name)}")
         check_threads(self.threads)

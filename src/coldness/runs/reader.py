@@ -14,7 +14,6 @@ broken raises BadFile, whose message names the file and the command that writes 
 
 from __future__ import annotations
 
-import json
 import math
 import zipfile
 import zlib
@@ -27,8 +26,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coldness.cards import read_card as read_model_card
+from coldness.checksums import Damaged, checked_npz, load_json
 from coldness.data.array_files import check_arrays
-from coldness.documents import MOST_OF_CARD, read_yaml
+from coldness.documents import read_yaml
 from coldness.files import BadFile
 from coldness.runs.log import read_metrics
 
@@ -138,7 +139,7 @@ def read_grids(folder: Path) -> Grids | None:
         if not zipfile.is_zipfile(path):
             raise ValueError("not an npz file")
         check_arrays(path)
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(checked_npz(path), allow_pickle=False) as file:
             iterations, x = file["iterations"], file["x"]
         known = x.dtype == np.uint8 and x.ndim == 5 and 0 not in x.shape[1:]
         if not known or iterations.shape != x.shape[:1]:
@@ -151,11 +152,7 @@ def read_card(folder: Path) -> dict[str, Any]:
     path = folder / "model" / "model.yaml"
     if not path.is_file():
         return {}
-    with _whole(path, "train"):
-        card = read_yaml(path.read_text(), MOST_OF_CARD, MOST_OF_CARD)
-        if not isinstance(card, dict):
-            raise ValueError("the card is not a mapping")
-    return card
+    return read_model_card(path)
 
 
 def read_row(folder: Path) -> dict[str, Any] | None:
@@ -164,14 +161,9 @@ def read_row(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        row = json.loads(path.read_text())
-    except BROKEN as error:
-        raise BadFile(
-            f"{path} is truncated or was not written by coldness; remove it and run the study again"
-        ) from error
-    if not isinstance(row, dict):
-        raise BadFile(f"{path} holds no row of a study; remove it and run the study again")
-    return row
+        return load_json(path)
+    except (OSError, BadFile) as error:
+        raise BadFile(f"{error}; remove it and run the study again") from error
 
 
 # Files that an evaluation writes.
@@ -181,9 +173,7 @@ def read_final_metrics(folder: Path) -> dict[str, float]:
     """Metrics of metrics.json; those without a value are left out."""
     path = _evaluated(folder, "metrics.json")
     with _whole(path, f"evaluate {folder}"):
-        metrics = json.loads(path.read_text())
-        if not isinstance(metrics, dict):
-            raise ValueError("metrics are not a mapping")
+        metrics = load_json(path)
         return {key: float(value) for key, value in metrics.items() if value is not None}
 
 
@@ -192,7 +182,7 @@ def read_evaluation(folder: Path) -> Evaluation:
     path = _evaluated(folder, "evaluation.npz")
     with _whole(path, f"evaluate {folder}"):
         check_arrays(path)
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(checked_npz(path), allow_pickle=False) as file:
             is_images = file["x_data"].ndim == 4
             arrays = {key: _array(key, file[key], is_images) for key in file.files}
         # The box is not stored where the data's density is unknown.
@@ -275,6 +265,8 @@ def _whole(path: Path, command: str) -> Iterator[None]:
     """Raises BadFile for a file that cannot be read, and names the command that writes it."""
     try:
         yield
+    except Damaged as error:
+        raise BadFile(f"{error}; run `coldness {command}` again") from error
     except BadFile:
         raise
     except BROKEN as error:

@@ -90,6 +90,7 @@ class Training:
         self.x_model = torch.empty(0)
         self.weighed: list[tuple[Tensor, Tensor, float]] = []
         self.guard_state: dict[str, Any] | None = None
+        self.held_out: dict[str, float] = {}
         self.relief = Relief()
 
     def iterate(self) -> Metrics:
@@ -350,6 +351,7 @@ class Training:
             self.attempt = state.get("attempt", 0)  # runs of 0.3 had none
             self.validated = dict(state.get("validated", {}))  # nor of 0.6
             self.guard_state = state.get("guard")
+            self.held_out = dict(state.get("held_out", {}))
         except (KeyError, ValueError, RuntimeError, TypeError, AttributeError, IndexError) as error:
             line = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise BadFile(f"the checkpoint does not fit this run's settings ({line})") from error

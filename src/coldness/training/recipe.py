@@ -53,6 +53,12 @@ from coldness.training.table_rules import Decisions
 log = logging.getLogger("coldness")
 
 
+WRONG = (
+    ValueError, TypeError, RuntimeError, ArithmeticError, LookupError, AttributeError, MemoryError,
+)  # fmt: skip
+"""Errors of a part that is given what it cannot be made of."""
+
+
 class RecipeError(ConfigurationError):
     """A recipe or an override is wrong; the message is one line."""
 
@@ -172,7 +178,7 @@ class Recipe:
                 return construct(
                     self.signature, self._values, allow_imports=self.allow_imports, live=live
                 )
-        except (ValueError, TypeError, RuntimeError) as error:
+        except WRONG as error:
             raise RecipeError(one_line(error)) from error
 
     @cached_property

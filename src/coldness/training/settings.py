@@ -133,6 +133,8 @@ class Settings:
         adapt: rules that decide settings by the data before the run is built, such as `TableRules`;
             None for none. What the user overrides is never changed.
         checkpoint_every: iterations between checkpoints.
+        keep: number of checkpoints that are kept, the newest ones; with `stop` also the one whose
+            held-out log-likelihood was best.
         guard: how the run is monitored, and what happens when it diverges.
         tensorboard: also write TensorBoard events.
         evaluation: how the trained model is evaluated.
@@ -163,12 +165,13 @@ class Settings:
     stop: Stop | None = None
     adapt: Rules | None = None
     checkpoint_every: int = 1000
+    keep: int = 3
     guard: Guard = field(default_factory=Guard)
     tensorboard: bool = False
     evaluation: Evaluation = field(default_factory=Evaluation)
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "batch_size", "checkpoint_every"):
+        for name in ("iterations", "batch_size", "checkpoint_every", "keep"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be >= 1, got {getattr(self, name)}")
         if isinstance(self.learning_rate, (int, float)) and not self.learning_rate >= 0:
