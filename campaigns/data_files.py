@@ -26,29 +26,42 @@ from coldness.data.images import BadImages
 from coldness.data.point_checks import BadPoints
 from coldness.files import BadFile
 
-COUNT, QUICK = 400, 100
+COUNT, QUICK = 1000, 150
 
 SLOW = 5.0
 
 HEADERS = (
-    "(100000000000, 3)", "(10, 1000000000)", "(-5, 3)", "(1e3, 2)", "('a', 2)", "()", "((((5,),),),)",
+    "(100000000000, 3)", "(10, 1000000000)", "(-5, 3)", "(1e3, 2)", "('a', 2)", "()",
+    "((((5,),),),)",
     "(" * 200 + ")" * 200, "None", "(3, 4) * 10**9", "(18446744073709551616, 2)", "(True, 2)",
 )  # fmt: skip
 KINDS = ("|O", "<U1000000", "<c16", "|V8", "<M8[s]", "<f2", "what", "[('a', '<f8')]", "|S5", "|b1")
 TEXTS = {
-    "empty": "", "one line": "1,2", "header alone": "a,b\n", "text in numbers": "a,b\n1,2\n3,x\n" * 9,
-    "ragged": "1,2\n3\n4,5,6\n" * 9, "quotes": '"1,2\n' * 30, "a long cell": "x" * 200_000 + ",1\n1,2\n",
+    "empty": "", "one line": "1,2", "header alone": "a,b\n",
+    "text in numbers": "a,b\n1,2\n3,x\n" * 9,
+    "ragged": "1,2\n3\n4,5,6\n" * 9, "quotes": '"1,2\n' * 30,
+    "a long cell": "x" * 200_000 + ",1\n1,2\n",
     "zero bytes": "1,2\x003,4\n" * 30, "NaN": "nan,nan\n" * 30, "infinite": "1,inf\n" * 30,
-    "huge": "1,1e308\n2,-1e308\n" * 30, "beyond floats": "1,1e999\n2,3\n" * 30, "constant": "1,2\n" * 30,
-    "long numbers": "1," + "9" * 5000 + "\n2,3\n", "blanks": " \n\t\n" * 30, "comments": "# 1\n" * 30,
-    "equal names": "a,a\n" + "1,2\n3,5\n" * 30, "commas": ",,,\n" * 30, "a BOM": "\ufeff" * 9 + "1,2\n" * 30,
+    "huge": "1,1e308\n2,-1e308\n" * 30, "beyond floats": "1,1e999\n2,3\n" * 30,
+    "constant": "1,2\n" * 30,
+    "long numbers": "1," + "9" * 5000 + "\n2,3\n", "blanks": " \n\t\n" * 30,
+    "comments": "# 1\n" * 30,
+    "equal names": "a,a\n" + "1,2\n3,5\n" * 30, "commas": ",,,\n" * 30,
+    "a BOM": "\ufeff" * 9 + "1,2\n" * 30,
     "few points": "1,2\n2,3\n3,1\n" * 30, "a plane": "".join(f"{k},{2 * k}\n" for k in range(40)),
 }  # fmt: skip
 
 
+ENDINGS = (
+    ".npy", ".npz", ".csv", ".txt", ".tsv", ".parquet", ".png", ".jpg", ".gif", ".xyz"
+)  # fmt: skip
+
+
 def run(count: int, seed: int, folder: Path) -> Tally:
     tally, random = Tally("data files"), Random(seed)
-    made = list(_named()) + list(_damaged(random, count))
+    made = [*_named(), *_damaged(random, count)]
+    if count < len(made):
+        random.shuffle(made)
     for k, (name, contents) in enumerate(made[:count]):
         path = folder / f"{k}{name[name.rindex('.') :]}"
         path.write_bytes(contents)
@@ -133,18 +146,7 @@ def _named() -> Iterator[tuple[str, bytes]]:
     for name, text in TEXTS.items():
         for ending in (".csv", ".txt", ".tsv"):
             yield name + ending, text.encode("utf-8", "surrogateescape")
-    for ending in (
-        ".npy",
-        ".npz",
-        ".csv",
-        ".txt",
-        ".tsv",
-        ".parquet",
-        ".png",
-        ".jpg",
-        ".gif",
-        ".xyz",
-    ):
+    for ending in ENDINGS:
         yield f"empty{ending}", b""
         yield f"garbage{ending}", bytes(range(256)) * 20
         yield f"a script{ending}", b"#!/bin/sh\ntouch /tmp/harm\n"
@@ -152,10 +154,7 @@ def _named() -> Iterator[tuple[str, bytes]]:
         yield f"SVG{ending}", b"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>"
     for kind in ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "PDF", "EPS", "ICO", "TGA"):
         yield f"{kind}.png", _picture(kind)
-    yield (
-        "16 bits.png",
-        _picture("PNG", "I;16") if hasattr(Image, "I;16") else _picture("TIFF", "F"),
-    )
+    yield "floats.tif", _picture("TIFF", "F")
     yield "many pixels.png", _picture("PNG", "1", 8000)
 
 

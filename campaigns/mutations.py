@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -21,11 +22,13 @@ from coldness.training.recipe import packaged
 from coldness.training.settings import Settings
 
 WILD: tuple[Any, ...] = (
-    None, True, False, 0, -1, 1, 7, 2**63, -(2**70), 10**300, 0.0, -0.5, 1e-320, 1e308, float("inf"),
+    None, True, False, 0, -1, 1, 7, 2**63, -(2**70), 10**300, 0.0, -0.5, 1e-320, 1e308,
+    float("inf"),
     float("-inf"), float("nan"), "", " ", "5", "1e999", "null", "yes", "...", "Langevin", "Adam",
     "os.system", "coldness.__main__.main", "coldness.training.settings.Settings", "torch.optim.SGD",
     "../../etc/passwd", "/dev/zero", "a\nb", "\u202e\u0000", "żółć", "🦊" * 40, "x" * 5000, "a.b.c",
-    "{class_path: MLP}", "[1, 2", "&a *a", "!!python/name:os.system", [], {}, [[]], [None], [1, "a"],
+    "{class_path: MLP}", "[1, 2", "&a *a", "!!python/name:os.system", [], {}, [[]], [None],
+    [1, "a"],
     {"class_path": None}, {"class_path": 5}, {"class_path": "Langevin", "init_args": [1]},
     {"init_args": {}}, {"class_path": "MLP", "dict_kwargs": {"a": 1}}, {"": 1}, {5: 6}, {"a.b": 1},
 )  # fmt: skip
@@ -59,7 +62,7 @@ OVERSIZED = {
     "a deep mapping": "{a: " * 3000 + "1" + "}" * 3000,
     "an alias in itself": "&a [*a]",
     "aliases of aliases": "[&a [1, 2], "
-    + ", ".join(f"&{b} [{', '.join([f'*{a}'] * 9)}]" for a, b in zip("abcdefgh", "bcdefghi", strict=True))
+    + ", ".join(f"&{b} [{', '.join([f'*{a}'] * 9)}]" for a, b in pairwise("abcdefghi"))
     + "]",
 }  # fmt: skip
 """Text that no list of Python could be written as."""
@@ -172,7 +175,5 @@ def _misspelt(text: str, random: Random) -> str:
         return f"{text}\nextra: {random.choice(list(OVERSIZED.values()))}\n"
     if kind == 4:
         return f"{text}\niterations: {random.choice(['9' * 6000, '1:2:3', '0x1', '2001-99-99'])}\n"
-    return (
-        f"base: {random.choice(['recipe.yaml', 'mixture2d', '.', 'x' * 400])}\nset:\n"
-        + "\n".join(f"  {line}" for line in lines)
-    )
+    base = random.choice(["recipe.yaml", "mixture2d", ".", "x" * 400])
+    return "\n".join([f"base: {base}", "set:", *(f"  {line}" for line in lines)])

@@ -1,7 +1,8 @@
 """Mutated recipes, read as `coldness train` reads them; every fourth is built, every 20th examined.
 
 A recipe does harm if it ends in anything but the documented errors, in more than one line, in more
-than SLOW seconds, or with a file that was not there before. Those that are built have small numbers.
+than SLOW seconds, or with a file that was not there before. Those that are built have small
+numbers.
 """
 
 from __future__ import annotations

@@ -48,6 +48,7 @@ HEADERS = {
     "two bytes more than there are": npy("(33, 1)", b"\0" * 262),
     "nested": npy("(" * 500 + ")" * 500),
     "no shape": npy("'x'"),
+    "a size that is true": npy("(True, 2)"),
     "no type": npy("(2, 2)", kind="what"),
     "another version": b"\x93NUMPY\x09\x00" + b"\0" * 80,
     "cut": npy("(8, 1)")[:40],

@@ -70,6 +70,8 @@ def _check_header(file: IO[bytes], size: int) -> None:
         if version not in VERSIONS:
             raise ValueError("an unknown version")
         shape, _, dtype = VERSIONS[version](file)
+        if any(isinstance(n, bool) for n in shape):
+            raise ValueError("no size")
     except (SyntaxError, RecursionError, MemoryError, TypeError, ValueError) as error:
         raise ValueError("its header is damaged") from error
     if dtype.hasobject:
