@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+
 import pytest
 import torch
 
@@ -28,6 +31,14 @@ def _one_thread() -> None:
 def _no_curves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.path.name in LOOK_AT_NO_CURVES:
         monkeypatch.setattr(Curve, "render", lambda *_: BLANK)
+
+
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """SIGINT as in a terminal, also where pytest runs in the background and ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

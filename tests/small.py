@@ -14,6 +14,7 @@ from coldness.cli.options import overrides_of
 from coldness.evaluation import evaluate
 from coldness.evaluation.bank_checks import banks_of
 from coldness.model import Model
+from coldness.runs.checkpoints import newest
 from coldness.schedules import value_at
 from coldness.training import Settings, Training, build, fit
 from coldness.training.recipe import Recipe
@@ -87,6 +88,13 @@ def stand_in_images(folder: Path) -> None:
     for part in ("train", "test"):
         images = rng.integers(0, 256, size=(300, 32, 32, 3), dtype=np.uint8)
         np.savez(folder / f"cifar10_{part}.npz", images=images, labels=np.arange(300) % 10)
+
+
+def saved_state(folder: Path) -> dict[str, Any]:
+    """The newest checkpoint of a run."""
+    found = newest(folder / "checkpoints")
+    assert found is not None
+    return found[1]
 
 
 def same(a: Any, b: Any) -> bool:

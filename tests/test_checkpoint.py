@@ -9,14 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from coldness.files import (
-    BadFile,
-    load_checkpoint,
-    load_tensors,
-    save_checkpoint,
-    save_tensors,
-    write_atomically,
-)
+from coldness.files import BadFile, write_atomically
+from coldness.tensor_files import load_checkpoint, load_tensors, save_checkpoint, save_tensors
 
 
 def test_round_trip(tmp_path: Path) -> None:

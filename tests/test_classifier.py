@@ -14,13 +14,12 @@ from coldness.chains import Bank, DataStart, GaussianNoise, Source, UniformNoise
 from coldness.chains.source import repeated
 from coldness.data import Digits, Mixture2D
 from coldness.energies import ClassifierEnergy, ScalarEnergy, Sum
-from coldness.files import load_checkpoint
 from coldness.guard.watch import Watch
 from coldness.kernels import Langevin
 from coldness.nets import MLP
 from coldness.objectives import Batch, Contrast, CrossEntropy
 from coldness.training import Settings, build, fit
-from small import same
+from small import same, saved_state
 
 CLASSES = 3
 
@@ -223,7 +222,7 @@ def test_resuming_a_classifier_is_exact_with_its_bank_and_classes(tmp_path: Path
     halves.settings = replace(halves.settings, iterations=12)
     fit(halves, tmp_path / "b")
     again = build(settings())
-    again.load_state_dict(load_checkpoint(tmp_path / "b" / "checkpoints" / "last.ckpt"))
+    again.load_state_dict(saved_state(tmp_path / "b"))
     fit(again, tmp_path / "b")
     assert same(
         {k: v for k, v in whole.state_dict().items() if k != "seconds"},

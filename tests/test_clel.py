@@ -12,13 +12,13 @@ from torch.nn.functional import normalize
 from coldness.cli.main import main
 from coldness.data import Shapes
 from coldness.evaluation import evaluate
-from coldness.files import BadFile, load_checkpoint
+from coldness.files import BadFile
 from coldness.model import Model, load
 from coldness.nets.spectral import SpectralConv2d
 from coldness.objectives import Frozen
 from coldness.training import build, fit
 from coldness.training.result import model_of
-from small import read, same, settings, trained, weights
+from small import read, same, saved_state, settings, trained, weights
 
 SMALL = (
     "digits-clel",
@@ -83,7 +83,7 @@ def test_guided_runs_resume_to_the_bit(more: tuple[str, ...], tmp_path: Path) ->
         resumed.iterate()
     assert same(whole.state_dict()["terms"], resumed.state_dict()["terms"])
     assert same(weights(whole), weights(resumed))
-    saved = load_checkpoint(tmp_path / "whole" / "checkpoints" / "last.ckpt")["terms"][0]
+    saved = saved_state(tmp_path / "whole")["terms"][0]
     if "average" in saved:
         assert any("running_mean" in name for name in saved["average"])
         assert saved["optimiser"]["state"]

@@ -21,6 +21,7 @@ import coldness
 from coldness.cli import demo, doctor
 from coldness.cli.main import COMMANDS, main
 from coldness.cli.options import overrides_of, read_recipe
+from coldness.runs.checkpoints import iteration_of, saved
 from coldness.training.recipe import Recipe, find, packaged
 from small import QUICK
 
@@ -462,8 +463,8 @@ def test_broken_runs_get_one_line(
     assert "truncated" in refused(capsys, ["evaluate", str(broken)])
     shutil.rmtree(broken / "model")
     assert "--resume" in refused(capsys, ["sample", str(broken), "--out", str(tmp_path / "s.npz")])
-    checkpoint = broken / "checkpoints" / "last.ckpt"
-    checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
+    for checkpoint in (broken / "checkpoints").glob("iteration-*.ckpt"):
+        checkpoint.write_bytes(checkpoint.read_bytes()[:1000])
     capsys.readouterr()
     assert train(broken, "--resume") == 2
     assert "truncated" in capsys.readouterr().err.splitlines()[-1]
@@ -519,12 +520,15 @@ def start(out: Path, *more: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "COLUMNS": "100"})
 
 
-def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
+def wait_for_checkpoint(out: Path, process: subprocess.Popen[bytes]) -> None:
+    """Until the run has saved an iteration that it made."""
     for _ in range(1200):
-        if path.exists() or process.poll() is not None:
+        if any(iteration_of(path) for path in saved(out / "checkpoints")):
             return
+        if process.poll() is not None:
+            break
         time.sleep(0.05)
-    raise AssertionError(f"no {path}")
+    raise AssertionError(f"no checkpoint in {out}")
 
 
 def test_killed_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
@@ -532,7 +536,7 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
     assert train(tmp_path / "whole", iterations=1500) == 0
     cut = tmp_path / "cut"
     process = start(cut)
-    wait_for(cut / "checkpoints" / "last.ckpt", process)
+    wait_for_checkpoint(cut, process)
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
@@ -544,10 +548,11 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path: Path) -> None:
     assert logs[0] == logs[1]
 
 
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_saves(tmp_path: Path) -> None:
     out = tmp_path / "a"
     process = start(out, "--iterations=1000000")
-    wait_for(out / "checkpoints" / "last.ckpt", process)
+    wait_for_checkpoint(out, process)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130

@@ -17,7 +17,6 @@ from coldness.diagnostics.cusum import Cusum
 from coldness.diagnostics.onset import onset
 from coldness.energies import Coordinates
 from coldness.faults import LostStart, PoisonedBank
-from coldness.files import load_checkpoint
 from coldness.guard import Diverged, Guard
 from coldness.guard.remedies import (
     LargerBeta,
@@ -38,7 +37,8 @@ from coldness.limits import largest_beta
 from coldness.runs.events import EventLog, read_lines
 from coldness.runs.log import read_metrics
 from coldness.training import build, fit
-from small import same, settings, trained, weights
+from coldness.training.fit import guard_of
+from small import same, saved_state, settings, trained, weights
 
 # The running law.
 
@@ -381,7 +381,7 @@ def test_stop_ends_with_the_last_good_model(tmp_path: Path) -> None:
         again.iterate()
     assert same(weights(training), weights(again))
     assert events(tmp_path)[-1]["event"] == "stopped"
-    saved = load_checkpoint(tmp_path / "checkpoints" / "last.ckpt")
+    saved = saved_state(tmp_path)
     assert saved["iteration"] == 30
 
 
@@ -391,7 +391,7 @@ def test_a_run_that_was_stopped_goes_on_without_what_was_seen_then(tmp_path: Pat
     with pytest.raises(Diverged):
         trained(tmp_path, *far, "--guard.policy=stop")
     resumed = build(settings(*far))
-    resumed.load_state_dict(load_checkpoint(tmp_path / "checkpoints" / "last.ckpt"))
+    resumed.load_state_dict(saved_state(tmp_path))
     fit(resumed, tmp_path)
     told = [(e["event"], e["iteration"]) for e in events(tmp_path)]
     assert told == [("stopped", 19), ("resumed", 0), ("alarm", 19), ("rollback", 19)]
@@ -487,7 +487,7 @@ def test_a_rescued_run_resumes_to_the_bit(killed_at: int, tmp_path: Path) -> Non
     with pytest.raises(RuntimeError, match="killed"):
         fit(half, tmp_path / "half")
     resumed = build(settings(*run, *more))
-    resumed.load_state_dict(load_checkpoint(tmp_path / "half" / "checkpoints" / "last.ckpt"))
+    resumed.load_state_dict(saved_state(tmp_path / "half"))
     fit(resumed, tmp_path / "half")
     assert whole.attempt == resumed.attempt == 1
     assert same(weights(whole), weights(resumed))
@@ -497,8 +497,8 @@ def test_a_rescued_run_resumes_to_the_bit(killed_at: int, tmp_path: Path) -> Non
 
 def test_snapshots_on_disk_are_those_in_use(tmp_path: Path) -> None:
     trained(tmp_path, "mixture2d", *LOOKS, "--checkpoint_every=20")
-    names = {path.name for path in (tmp_path / "checkpoints").iterdir()}
-    assert names == {"last.ckpt", "good-0-40.ckpt", "good-0-50.ckpt", "good-0-60.ckpt"}
+    names = {path.name for path in (tmp_path / "checkpoints").glob("good-*")}
+    assert names == {"good-0-40.ckpt", "good-0-50.ckpt", "good-0-60.ckpt"}
 
 
 def test_events_of_a_run_that_was_cut_off_are_dropped(tmp_path: Path) -> None:
@@ -562,3 +562,44 @@ def test_onset_is_where_the_series_leaves_for_good() -> None:
     dead = healthy[:500].copy()
     dead[-1] = np.nan
     assert onset(dead, healthy) == 499
+
+
+@pytest.mark.parametrize(
+    ("words", "says", "rollbacks"),
+    [
+        (["--guard.most_lost=25"], "took as long as 30 iterations (guard.most_lost)", 3),
+        (["--guard.attempts=2"], "2 rollbacks, which is guard.attempts", 2),
+        (
+            ["--guard.ladder=[{class_path: NearerStart, init_args: {width: 2.0}}]"],
+            "3 rollbacks, because no remedy was left",
+            3,
+        ),
+    ],
+)
+def test_a_rescue_ends_after_counts_that_do_not_depend_on_the_machine(
+    words: list[str], says: str, rollbacks: int, tmp_path: Path
+) -> None:
+    """A learning rate that no remedy can mend; the sentence names it."""
+    given = ("--optimiser.lr=1e30", *words)
+    said = []
+    for name in ("a", "b"):
+        with pytest.raises(Diverged) as caught:
+            fit(build(settings("mixture2d", *given)), tmp_path / name)
+        said.append(str(caught.value))
+        assert says in said[-1]
+        assert "lower optimiser.lr (1e+30) first" in said[-1]
+        told = [e["event"] for e in events(tmp_path / name)]
+        assert told.count("rollback") == rollbacks
+        assert told[-1] == "stopped"
+    assert said[0] == said[1]
+
+
+def test_longer_chains_count_as_more_lost_iterations(tmp_path: Path) -> None:
+    ladder = "--guard.ladder=[{class_path: MoreSteps, init_args: {factor: 4}}]"
+    training = build(settings("mixture2d", "--optimiser.lr=1e30", ladder, "--guard.attempts=2"))
+    rescue = guard_of(training, None)
+    for expected in (10, 50):
+        training.iteration = 10
+        rescue._roll_back(Alarm("not_finite", 3, 3, "d", float("nan")))
+        assert rescue.lost == expected
+    assert rescue.state_dict()["lost"] == 50

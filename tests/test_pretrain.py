@@ -98,6 +98,7 @@ def test_in_python_without_a_folder(pretrained: Path) -> None:
     assert not same(on_other.state_dict(), weights(pretrained))
 
 
+@pytest.mark.usefixtures("heeds_ctrl_c")
 @pytest.mark.parametrize("how", ["ctrl-c", "crash"])
 def test_a_resumed_run_has_the_same_bits(
     how: str,

@@ -16,13 +16,14 @@ import pytest
 from coldness.cli import reproduce
 from coldness.cli.main import main
 from coldness.metrics import STUDIED
+from coldness.runs.checkpoints import saved
 from coldness.runs.folder import FolderError, RunFolder
 from coldness.studies import Study, packaged_studies, read_study
 from coldness.studies.cell import quick, read_cell, run_cell
 from coldness.studies.claims import judge_claims
 from coldness.studies.grid import Grid
 from coldness.studies.loose import is_loose
-from small import stand_in_images
+from small import saved_state, stand_in_images
 
 SMALL = """
 title: A small study
@@ -453,12 +454,13 @@ def test_a_killed_process_is_a_problem_and_its_run_goes_on(small: Path, tmp_path
     grid.run(2, kill_the_first)
     assert list(grid.problems) == killed
     assert len(grid.rows) == 1
-    assert (tmp_path / killed[0] / "checkpoints" / "last.ckpt").is_file()
+    assert saved(tmp_path / killed[0] / "checkpoints")
     again = Grid(cells, tmp_path)
     again.run(1)
     assert len(again.rows) == 2
 
 
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_an_interrupted_study_goes_on_where_it_stopped(small: Path, tmp_path: Path) -> None:
     """SIGINT to the process group, as a terminal sends it: runs save, and resume bit for bit."""
     small.write_text(
@@ -477,8 +479,7 @@ def test_an_interrupted_study_goes_on_where_it_stopped(small: Path, tmp_path: Pa
     _, error = process.communicate(timeout=60)
     assert process.returncode == 130, error
     assert "the same command resumes" in error
-    saved = [log.parent / "checkpoints" / "last.ckpt" for log in logs]
-    assert all(path.is_file() for path in saved)
+    assert all(saved_state(log.parent)["iteration"] for log in logs)
     cell = study_of(small).cells(1)[0]
     assert main(["reproduce", str(small), "--out", str(out)]) == 0
     run_cell(cell, tmp_path / "whole")

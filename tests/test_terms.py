@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from coldness.configuration import ConfigurationError
 from coldness.data import Data
 from coldness.energies import Energy, Gaussian
-from coldness.files import load_checkpoint, save_checkpoint
 from coldness.model import load
 from coldness.nets import MLP
 from coldness.objectives import Batch, EnergyL2, Term
+from coldness.tensor_files import load_checkpoint, save_checkpoint
 from coldness.training import Training, build
 from coldness.training.result import model_of
 from laws import normal

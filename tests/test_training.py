@@ -14,13 +14,14 @@ import torch
 
 from coldness.data import HeldOut
 from coldness.energies import Tempered
-from coldness.files import BadFile, load_checkpoint
+from coldness.files import BadFile
 from coldness.guard import Diverged
 from coldness.runs.log import MetricsLog, read_metrics
 from coldness.seeds import generators
-from coldness.training import Interrupted, Training, build, fit
+from coldness.signals import Interrupted
+from coldness.training import Training, build, fit
 from coldness.training.ema import Average, MovingAverage
-from small import same, settings, trained, weights
+from small import same, saved_state, settings, trained, weights
 
 RUNS = {
     "short-run": ("mixture2d",),
@@ -82,7 +83,7 @@ def test_resumed_equals_uninterrupted_to_the_bit(run: tuple[str, ...], tmp_path:
     with pytest.raises(RuntimeError, match="killed"):
         fit(half, tmp_path / "half", on_block=stop)
     resumed = build(settings(*run, "--checkpoint_every=15"))
-    resumed.load_state_dict(load_checkpoint(tmp_path / "half" / "checkpoints" / "last.ckpt"))
+    resumed.load_state_dict(saved_state(tmp_path / "half"))
     assert resumed.iteration == 30
     fit(resumed, tmp_path / "half")
     assert same(mutable(whole), mutable(resumed))
@@ -235,13 +236,14 @@ def test_divergence_raises_with_its_figures_and_saves_what_was_good(tmp_path: Pa
         fit(training, tmp_path)
     assert "d" in caught.value.metrics
     assert 0 <= caught.value.iteration < 10
-    saved = load_checkpoint(tmp_path / "checkpoints" / "last.ckpt")
+    saved = saved_state(tmp_path)
     assert saved["iteration"] == 0
     assert all(w.isfinite().all() for w in saved["energy"].values())
     logged = read_metrics(tmp_path / "metrics.csv")
     assert len(logged["iteration"]) > caught.value.iteration  # the evidence is kept
 
 
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_interruption_saves_and_can_be_resumed(tmp_path: Path) -> None:
     def press(iteration: int, row: dict[str, float]) -> None:
         if iteration == 50:
@@ -250,7 +252,7 @@ def test_interruption_saves_and_can_be_resumed(tmp_path: Path) -> None:
     training = build(settings("mixture2d", "--iterations=200"))
     with pytest.raises(Interrupted, match="saved"):
         fit(training, tmp_path, on_block=press)
-    saved = load_checkpoint(tmp_path / "checkpoints" / "last.ckpt")
+    saved = saved_state(tmp_path)
     assert saved["iteration"] == training.iteration == 51
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -259,7 +261,7 @@ def test_a_checkpoint_of_another_network_is_refused(tmp_path: Path) -> None:
     trained(tmp_path)
     other = build(settings("mixture2d", "--energy.net.widths=[9]"))
     with pytest.raises(BadFile, match="does not fit"):
-        other.load_state_dict(load_checkpoint(tmp_path / "checkpoints" / "last.ckpt"))
+        other.load_state_dict(saved_state(tmp_path))
 
 
 def test_log_drops_rows_after_the_checkpoint_and_a_torn_last_line(tmp_path: Path) -> None:

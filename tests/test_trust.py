@@ -512,3 +512,22 @@ def test_without_coarse_images_a_kid_is_not_graded() -> None:
     assert grades(metrics)[0] == "not measured"
     with_other = KID | {"kid_inception_short": 0.001, "kid_effnet_short": 5.0}
     assert grades(with_other | {"samples": 4000})[0] == "no"
+
+
+@pytest.mark.parametrize(
+    ("more", "grade", "says"),
+    [
+        ({}, "yes", "steady"),
+        ({"updates_made": 1.0}, "yes", "steady"),
+        ({"updates_made": 0.0}, "no", "Nothing was learned"),
+        ({"d_size": 4.5e5, "coldness": 800.0}, "no", "far too different"),
+        ({"d_size": 4.5e5, "coldness": 20_000.0}, "yes", "steady"),
+    ],
+)
+def test_a_run_that_learned_nothing_was_not_healthy(
+    more: dict[str, float], grade: str, says: str
+) -> None:
+    long = {"u_shift": 0.0, "u_drift": 0.0, "long_steps": 2000, "short_steps": 20}
+    answer = verdict_on({**STEADY, **long, "guard_alarms": 0.0, **more}).answers["training"]
+    assert answer.grade == grade
+    assert says in answer.text

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from coldness.energies import Gaussian, GaussianMixture, ScalarEnergy, Sum, Tempered
-from coldness.files import load_checkpoint
 from coldness.kernels import HMC
 from coldness.likelihood.walkers import COLLAPSED, REST, Estimate, Population, Walkers
 from coldness.nets import MLP
@@ -18,7 +17,7 @@ from coldness.runs.log import read_metrics
 from coldness.training import build, fit
 from coldness.training.result import model_of
 from laws import assert_mean, generator
-from small import same, settings, trained, weights
+from small import same, saved_state, settings, trained, weights
 
 LIVE = (
     "--energy.reference_std=2", "--energy.coldness=1", "--live.chains=64", "--live.every=5",
@@ -178,7 +177,7 @@ def test_resumed_equals_uninterrupted(more: tuple[str, ...], tmp_path: Path) -> 
     with pytest.raises(RuntimeError, match="killed"):
         fit(build(settings(*run)), tmp_path / "half", on_block=kill)
     resumed = build(settings(*run))
-    resumed.load_state_dict(load_checkpoint(tmp_path / "half" / "checkpoints" / "last.ckpt"))
+    resumed.load_state_dict(saved_state(tmp_path / "half"))
     fit(resumed, tmp_path / "half")
     states = [{**t.state_dict(), "seconds": 0} for t in (whole, resumed)]
     assert same(*states)

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from coldness.model import Model as Model
     from coldness.model import load as load
     from coldness.pretraining.run import pretrain as pretrain
+    from coldness.signals import Interrupted as Interrupted
     from coldness.trainer import train as train
-    from coldness.training.fit import Interrupted as Interrupted
     from coldness.training.recipe import Recipe as Recipe
     from coldness.trust.judgement import Judgement as Judgement
     from coldness.trust.judgement import judge as judge
 
 _WHERE = {
     "Diverged": "coldness.guard.policy",
-    "Interrupted": "coldness.training.fit",
+    "Interrupted": "coldness.signals",
     "Judgement": "coldness.trust.judgement",
     "Model": "coldness.model",
     "Recipe": "coldness.training.recipe",

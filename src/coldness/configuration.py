@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 from jsonargparse import ArgumentParser, Namespace
 
+from coldness.documents import one_line, shortened
 from coldness.signatures import (
     TRUSTED,
     Argument,
@@ -55,7 +56,10 @@ SURE = 0.8
 
 
 class ConfigurationError(ValueError):
-    """A configuration is wrong; the message is one line."""
+    """A configuration is wrong; the message is one line of limited length."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message))
 
 
 class UnknownField(ConfigurationError):
@@ -163,7 +167,7 @@ def _strings(node: Any, key: str) -> Iterator[tuple[str, str]]:
         yield key, node
     elif isinstance(node, dict):
         for name, value in node.items():
-            if name == "config" or not BARE.fullmatch(str(name)):
+            if not isinstance(name, str) or name == "config" or not BARE.fullmatch(str(name)):
                 raise UnknownField(str(name), None)
             yield from _strings(value, str(name))
     elif isinstance(node, list):
@@ -210,6 +214,8 @@ class _Check:
         known, result = arguments(cls, given_first), {}
         for name, value in node.items():
             path = _join(at, name)
+            if not isinstance(name, str):
+                raise UnknownField(path, None)
             if name in known:
                 result[name] = self.value(known[name], value, path)
             elif takes_more(cls):
@@ -271,7 +277,7 @@ class _Check:
         name, known = node["class_path"], known_classes(hint)
         cls = known.get(name) if isinstance(name, str) else None
         if cls is None and isinstance(name, str) and "." in name:
-            cls = imported(name)
+            cls = imported(name, self.allow_imports)
             if not inspect.isclass(cls) or not issubclass(cls, parts_of(hint)):
                 if self.allow_imports and cls is not None:  # a function that makes the part
                     return None, {}
@@ -345,11 +351,6 @@ def _plain(parsed: Any, given: Any) -> Any:
     if isinstance(parsed, (list, tuple)) and isinstance(given, list):
         return [_plain(a, b) for a, b in zip(parsed, given, strict=True)]
     return parsed if isinstance(parsed, (bool, int, float, str)) else given
-
-
-def one_line(error: BaseException) -> str:
-    """The message of an error, on one line."""
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _join(at: str, name: Any) -> str:

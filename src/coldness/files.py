@@ -1,75 +1,180 @@
-"""Files of a run that hold tensors: written so that they are whole or not there.
+"""The writer of all files of a run: they are whole or not there, and nothing else is touched.
 
-A checkpoint holds everything mutable: parameters, optimiser, average, chain banks, generators
-and the iteration. It is written to a file beside the old one, flushed to disk, and moved over it,
-so a process killed at any moment leaves a loadable one. Loading never runs code from the file.
+    write_atomically   a whole file, by a temporary file beside it that takes its place
+    append             rows at the end of a log, all of them or none
+    shorten            a log without its last rows, in place
+    remove, sweep      what is no longer needed; temporary files of writers that were killed
+
+Temporary files have random names, are created and never opened, and are flushed to disk before
+they are moved. A symbolic link at the place of a file is replaced or refused, never followed. So a
+process that is killed at any moment leaves files that can be read, and a folder that came from
+elsewhere cannot make coldness write outside of it.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-import warnings
-from collections.abc import Callable
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
-from torch import Tensor
+FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+"""Errors of a disk, a quota or a limit on files that leave no room."""
 
-FORMAT = "coldness-checkpoint-2"
-FORMAT_OF_0_1 = "coldness-checkpoint-1"
+TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.partial")
+"""Names of temporary files."""
+
+PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 class BadFile(ValueError):
     """A file that is not what it should be."""
 
 
-def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """`write` fills a file that then takes the place of `path` in one move."""
-    beside = path.with_name(path.name + ".partial")
+class FullDisk(OSError):
+    """There was no room for a file; the file that was there before is as it was."""
+
+    exit_code = 4
+
+
+def reached(point: str, path: Path) -> None:
+    """Called at every point of writing; fault campaigns replace it to kill or to fail there.
+
+    Args:
+        point: open, write, sync, replace or replaced of a whole file; append, appended or shorten
+            of a log; remove.
+        path: of the file.
+    """
+
+
+def write_atomically(
+    path: Path, write: Callable[[BinaryIO], object], *, into_folder: bool = True
+) -> None:
+    """`write` fills a file that then takes the place of `path` in one move.
+
+    Args:
+        path: of the file; a link there is replaced.
+        write: called with the temporary file.
+        into_folder: also wait until the folder's entry is on disk. A later write into the same
+            folder does so for all before it.
+    """
+    beside = path.with_name(f".{path.name[:200]}.{secrets.token_hex(8)}.partial")
+    with _room(path):
+        reached("open", path)
+        descriptor = os.open(beside, PLAIN | os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                reached("write", path)
+                write(file)
+                file.flush()
+                reached("sync", path)
+                os.fsync(file.fileno())
+            reached("replace", path)
+            os.replace(beside, path)
+        except BaseException:
+            beside.unlink(missing_ok=True)
+            raise
+        reached("replaced", path)
+        if into_folder:
+            _sync_folder(path.parent)
+
+
+def append(path: Path, rows: bytes) -> None:
+    """Appends rows to a log; where there is no room for all of them, none are."""
+    with _room(path), _opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as descriptor:
+        size, left = os.fstat(descriptor).st_size, memoryview(rows)
+        reached("append", path)
+        try:
+            while left:
+                left = left[os.write(descriptor, left) :]
+        except BaseException:
+            os.ftruncate(descriptor, size)
+            raise
+        reached("appended", path)
+
+
+def shorten(path: Path, kept: bytes) -> None:
+    """Leaves `kept` of a log: cut off in place where the log begins with it, written anew if not.
+
+    A log with other hard links is written anew too, which leaves those as they are.
+    """
+    with _opened(path, os.O_RDWR) as descriptor:
+        alone = os.fstat(descriptor).st_nlink == 1
+        if alone and os.read(descriptor, len(kept) + 1)[: len(kept)] == kept:
+            reached("shorten", path)
+            os.ftruncate(descriptor, len(kept))
+            os.fsync(descriptor)
+            return
+    write_atomically(path, lambda file: file.write(kept))
+
+
+def sync(path: Path) -> None:
+    """Waits until the rows of a log are on disk."""
+    with _opened(path, os.O_RDWR) as descriptor:
+        os.fsync(descriptor)
+
+
+def remove(path: Path) -> None:
+    """Removes a file, a link, or a folder with all that is in it; no link is followed."""
+    reached("remove", path)
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def sweep(folder: Path) -> None:
+    """Removes temporary files that killed writers left in a folder."""
+    for path in left_over(folder):
+        path.unlink(missing_ok=True)
+
+
+def left_over(folder: Path) -> list[Path]:
+    """Temporary files in a folder; none if it is no folder."""
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    return [path for path in folder.iterdir() if TEMPORARY.fullmatch(path.name)]
+
+
+@contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    """The descriptor of a plain file, which is not a link."""
     try:
-        with beside.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
+        descriptor = os.open(path, PLAIN | flags, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise BadFile(f"{path} is a symbolic link, which is not followed") from None
         raise
-
-
-def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    write_atomically(path, lambda file: torch.save({"format": FORMAT, **state}, file))
-
-
-def load_checkpoint(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise BadFile(f"no checkpoint at {path}")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about foreign pickles, which are refused below
-            state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # a damaged file can fail anywhere in the reader
-        raise BadFile(f"{path} is truncated or no checkpoint of coldness") from error
-    if isinstance(state, dict) and state.get("format") == FORMAT_OF_0_1:
-        raise BadFile(f"{path} was written by coldness 0.1: --overwrite starts the run anew")
-    if not isinstance(state, dict) or state.get("format") != FORMAT:
-        raise BadFile(f"{path} is no checkpoint of coldness")
-    return state
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
-def save_tensors(path: Path, state: dict[str, Tensor]) -> None:
-    """Tensors as safetensors."""
-    contents = save({name: value.detach().cpu().contiguous() for name, value in state.items()})
-    write_atomically(path, lambda file: file.write(contents))
-
-
-def load_tensors(path: Path) -> dict[str, Tensor]:
-    if not path.is_file():
-        raise BadFile(f"no weights at {path}")
+@contextmanager
+def _room(path: Path) -> Iterator[None]:
+    """Names the file for which there is no room."""
     try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise BadFile(f"{path} is truncated or no safetensors file") from error
+        yield
+    except FullDisk:
+        raise
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise FullDisk(f"there is no room to write {path} ({error.strerror})") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Waits until the entries of a folder are on disk, where the system can."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

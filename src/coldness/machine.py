@@ -1,4 +1,6 @@
-"""Settings of the process: threads, reuse of freed memory, and the cache of compiled chains.
+"""Settings of the process, and the size of the machine.
+
+Threads, reuse of freed memory, and the cache of compiled chains; and how much memory there is.
 
 Importing coldness changes no setting of the process. `train` sets the number of threads of the
 recipe while it runs and restores the previous number afterwards. `prepare_process` makes the
@@ -20,8 +22,10 @@ References:
 from __future__ import annotations
 
 import ctypes
+import math
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,6 +36,59 @@ LARGEST_TRIM, LARGEST_MMAP = 2**31 - 1, 2**25
 """The largest values that glibc accepts, in bytes."""
 
 CACHE = "TORCHINDUCTOR_CACHE_DIR"
+
+GROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+"""Where Linux says how much memory a container may use."""
+
+MOST_THREADS = 1024
+"""Most threads, if the machine has fewer processors; some tens of thousands abort the process."""
+
+
+def most_threads() -> int:
+    """The largest number of threads that a run may ask for."""
+    return max(MOST_THREADS, os.cpu_count() or 1)
+
+
+def check_threads(count: int | None) -> None:
+    """Raises ValueError for a number of threads that no process could start."""
+    if count is not None and not 1 <= count <= most_threads():
+        raise ValueError(f"threads must be >= 1 and <= {most_threads():,}, got {count:,}")
+
+
+def memory() -> float:
+    """Bytes of memory that this machine has, or that this container may use; infinite if unknown.
+
+    All of it counts, and not only what is free now: a run must not depend on other processes.
+    """
+    try:
+        whole = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        swap = re.search(r"SwapTotal:\s*(\d+) kB", Path("/proc/meminfo").read_text())
+        whole += 1024 * int(swap[1]) if swap else 0
+    except (AttributeError, ValueError, OSError):  # not on Linux
+        return math.inf
+    try:
+        return min(whole, float(GROUP_LIMIT.read_text()))
+    except (OSError, ValueError):  # no container, or one without a limit
+        return whole
+
+
+def check_memory(needs: Mapping[str, float]) -> None:
+    """Raises ValueError where more memory is needed than there is.
+
+    Args:
+        needs: bytes by the name of the setting that needs them, all at the same time.
+    """
+    whole, there = sum(needs.values()), memory()
+    if whole > there:
+        name = max(needs, key=needs.__getitem__)
+        raise ValueError(
+            f"the run needs at least {_size(whole)} of memory, {_size(needs[name])} of it for "
+            f"{name}, and this machine has {_size(there)}"
+        )
+
+
+def _size(count: float) -> str:
+    return f"{count / 1e9:,.0f} GB" if count >= 1e10 else f"{count / 1e9:.2g} GB"
 
 
 def prepare_process() -> None:

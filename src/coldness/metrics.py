@@ -524,6 +524,7 @@ def _training() -> Iterator[Metric]:
     yield entry(
         "contraction_share", "Fraction of updates that contract", "fraction", "nearest", 0.5
     )
+    yield entry("updates_made", "Fraction of iterations with an update", "fraction", "higher")
     yield entry("d_size", "Median of |d|", "nats", "lower")
     yield entry("d_growth", "Growth of |d| (1 = none)", "", "nearest", 1.0)
     yield entry("variance_ratio", "Variance ratio of d (1 = no oscillation)", "", "nearest", 1.0)

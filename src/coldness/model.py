@@ -16,7 +16,6 @@ their numbers. Loading runs no code from either.
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 import warnings
 from collections.abc import Mapping
@@ -27,18 +26,18 @@ from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import torch
-import yaml
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from coldness.batching import at_most, at_once, parts
+from coldness.cards import CARD, ENCODER_MARK, MARK, read_card, read_weights, write_model
 from coldness.chains import Source
 from coldness.conditions import Label, Wanted, condition_of, encoder_of
 from coldness.configuration import ConfigurationError, construct, describe
 from coldness.data import in_model, tensor_of
 from coldness.domain import Domain, Units
 from coldness.energies import Coordinates, Energy
-from coldness.files import BadFile, load_tensors, save_tensors, write_atomically
+from coldness.files import BadFile
 from coldness.kernels import worth_compiling
 from coldness.kernels.run import frozen, tempered_field
 from coldness.likelihood.bracket import NUMBERS, LogZ
@@ -48,9 +47,6 @@ from coldness.precision import Precision, autocast
 from coldness.seeds import generators
 from coldness.version import VERSION
 
-MARK = "# a model of coldness"
-ENCODER_MARK = "# an encoder of coldness"
-CARD, WEIGHTS = "model.yaml", "weights.safetensors"
 HUB = "hub:"
 
 Points = TypeVar("Points", NDArray[Any], Tensor)
@@ -297,7 +293,7 @@ class Model:
         there = folder.is_dir() and any(folder.iterdir())
         if there and not (overwrite and _is_model(folder)):
             raise FileExistsError(f"{folder} exists; overwrite=True replaces a model")
-        _write(folder, MARK, self._card(), self._tensors())
+        write_model(folder, MARK, self._card(), self._tensors())
         return folder
 
     def push_to_hub(self, name: str, *, private: bool = False, token: str | None = None) -> None:
@@ -360,15 +356,7 @@ def save_encoder(folder: Path, encoder: nn.Module, domain: Domain) -> None:
     """
     kept: dict[str, nn.Module | Tensor] = {"encoder": encoder}
     card = {"version": VERSION, "shape": list(domain.shape), "kept": _described(kept)}
-    _write(folder, ENCODER_MARK, card, _tensors_of(kept))
-
-
-def _write(folder: Path, mark: str, card: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    save_tensors(folder / WEIGHTS, tensors)
-    whole = {**card, "weights": _digest(folder / WEIGHTS)}
-    text = f"{mark}\n" + yaml.safe_dump(whole, sort_keys=False, width=100)
-    write_atomically(folder / CARD, lambda file: file.write(text.encode()))
+    write_model(folder, ENCODER_MARK, card, _tensors_of(kept))
 
 
 def _described(kept: Mapping[str, nn.Module | Tensor]) -> dict[str, Any]:
@@ -409,10 +397,8 @@ def load(source: str | Path, *, allow_imports: bool = False) -> Model:
 
 
 def _read(folder: Path, allow_imports: bool) -> Model:
-    card = _read_card(folder / CARD)
-    tensors = load_tensors(folder / WEIGHTS)
-    if card.get("weights") != _digest(folder / WEIGHTS):
-        raise BadFile(f"{folder / WEIGHTS} does not belong to {folder / CARD}")
+    card = read_card(folder / CARD)
+    tensors = read_weights(folder, card)
     try:
         _check_card(card)
         energy = construct(Energy, card["energy"], allow_imports=allow_imports)  # type: ignore[type-abstract]
@@ -454,11 +440,6 @@ def _read(folder: Path, allow_imports: bool) -> Model:
         raise BadFile(f"{folder} holds an incomplete model: {line}") from error
 
 
-def _digest(path: Path) -> str:
-    """Of the weights that a card belongs to."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 def _check_card(card: Mapping[str, Any]) -> None:
     for name, allowed in (("precision", get_args(Precision)), ("compile", ("auto", "never"))):
         if card[name] not in allowed:
@@ -471,16 +452,6 @@ def _check_card(card: Mapping[str, Any]) -> None:
 def _log_z(saved: Mapping[str, Any]) -> LogZ:
     numbers: dict[str, Any] = {name: float(saved[name]) for name in NUMBERS if name in saved}
     return LogZ(**numbers)
-
-
-def _read_card(path: Path) -> dict[str, Any]:
-    try:
-        card = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise BadFile(f"{path} is truncated or not a YAML file") from error
-    if not isinstance(card, dict):
-        raise BadFile(f"{path} holds no model")
-    return card
 
 
 def _is_model(folder: Path) -> bool:

@@ -33,8 +33,8 @@ PACKAGES = (
 )
 """Packages whose classes can be given by their short names."""
 
-TRUSTED = re.compile(r"(coldness|torch\.optim)(\.\w+)+", re.ASCII)
-"""Import paths that need no permission."""
+TRUSTED = re.compile(r"(coldness|torch\.optim)(\.[^\W_]\w*)+", re.ASCII)
+"""Import paths that need no permission; those of `__main__` and of private names do."""
 
 NETS, MODULE = "coldness.nets", "torch.nn.modules.module.Module"
 
@@ -183,18 +183,28 @@ def class_path(cls: type) -> str:
     return f"{cls.__module__}.{name}"
 
 
-def find_class(name: str) -> type | None:
-    """The class of a short name or an import path; None if there is none."""
-    places = (f"{package}.{name}" for package in PACKAGES)
-    found = next(filter(None, map(imported, places)), None) if "." not in name else imported(name)
+def find_class(name: str, allow_imports: bool = False) -> type | None:
+    """The class of a short name or an import path; None if there is none.
+
+    Args:
+        name: of the class.
+        allow_imports: whether paths outside coldness and torch.optim are imported too.
+    """
+    if "." in name:
+        found = imported(name, allow_imports)
+    else:
+        places = (f"{package}.{name}" for package in PACKAGES)
+        found = next(filter(None, map(imported, places)), None)
     return found if inspect.isclass(found) else None
 
 
-def imported(path: str) -> Any:
-    """The object at an import path; None if there is none."""
+def imported(path: str, allow_imports: bool = False) -> Any:
+    """The object at an import path; None if there is none, or if it must not be imported."""
     module, _, name = path.rpartition(".")
+    if not module or not (allow_imports or TRUSTED.fullmatch(path)):
+        return None
     try:
-        return getattr(import_module(module), name, None) if module else None
+        return getattr(import_module(module), name, None)
     except ImportError:
         return None
 

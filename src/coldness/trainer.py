@@ -11,27 +11,28 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from coldness.batching import at_most
 from coldness.configuration import construct
 from coldness.data import Augmentation, as_data, fingerprint
 from coldness.doctor.combinations import combinations
-from coldness.files import load_checkpoint
+from coldness.documents import read_yaml
 from coldness.guard.policy import Diverged
 from coldness.machine import threads
 from coldness.model import Model
 from coldness.progress import OnBlock, Stage, silent_bar, silent_stages, stages, training_bar
+from coldness.runs.checkpoints import drop_later, iteration_of, saved
 from coldness.runs.folder import FolderError, RunFolder
+from coldness.signals import Interrupted, number_of
 from coldness.signatures import find_class
 from coldness.training.build import build
-from coldness.training.fit import History, Interrupted, fit
+from coldness.training.fit import History, fit
 from coldness.training.health import metrics_of, training_metrics
 from coldness.training.loop import Training
 from coldness.training.recipe import Recipe, RecipeError
@@ -39,7 +40,7 @@ from coldness.training.result import model_of, normalise
 from coldness.training.settings import Settings
 
 MAY_CHANGE_ON_RESUME = {
-    "iterations", "checkpoint_every", "tensorboard", "evaluation", "guard", "live", "stop",
+    "iterations", "checkpoint_every", "keep", "tensorboard", "evaluation", "guard", "live", "stop",
 }  # fmt: skip
 
 
@@ -51,6 +52,7 @@ def train(
     overrides: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     resume: bool = False,
+    resume_from: int | str | Path | None = None,
     overwrite: bool = False,
     progress: bool | None = None,
     allow_imports: bool = False,
@@ -64,15 +66,19 @@ def train(
         seed: of everything random; None for the recipe's.
         overrides: fields of the recipe by their paths: {"contrast.beta": 0.9}.
         out: folder for configuration, logs, checkpoints and model; None to write nothing.
-        resume: continue the run in `out`, as if it had not been interrupted.
+        resume: continue the run in `out`, as if it had not been interrupted, from its newest
+            checkpoint that is whole.
+        resume_from: continue it from another checkpoint, by its iteration or its path; later ones
+            are removed.
         overwrite: replace the run in `out`.
         progress: show a progress bar; None to show it in a terminal only.
         allow_imports: let the recipe name classes from outside coldness.
         insist: train even where not one negative would count (docs/doctor.md).
     Raises:
         Diverged: the guard stopped the run; `model` of the error is the last good one.
-        Interrupted: Ctrl-C; `model` of the error is that of the last iteration, and a run with a
-            folder is saved.
+        Interrupted: Ctrl-C or another signal (coldness/signals.py); `model` of the error is that of
+            the last iteration, and a run with a folder is saved.
+        FullDisk: there is no room for a file of the run; nothing that was saved is lost.
         RecipeError: the settings are wrong or cannot run; nothing was written.
         FolderError: the folder must not be written to.
     """
@@ -84,6 +90,7 @@ def train(
         data=data,
         out=None if out is None else Path(out),
         resume=resume,
+        resume_from=resume_from,
         overwrite=overwrite,
         insist=insist,
         bar=training_bar if shown else silent_bar,
@@ -121,6 +128,7 @@ def carry_out(
     data: Any = None,
     out: Path | None = None,
     resume: bool = False,
+    resume_from: int | str | Path | None = None,
     overwrite: bool = False,
     insist: bool = True,
     command: str = "",
@@ -135,6 +143,7 @@ def carry_out(
         data: as in `train`.
         out: folder of the run.
         resume: continue the run there.
+        resume_from: checkpoint to continue it from; None for the newest that is whole.
         overwrite: replace it.
         insist: train even where not one negative would count.
         command: command line that makes the same run, for its config.yaml.
@@ -144,6 +153,7 @@ def carry_out(
     Raises:
         the errors of `train`, except Diverged, which is part of the outcome.
     """
+    resume = resume or resume_from is not None
     if resume and overwrite:
         raise FolderError("resume and overwrite cannot be combined")
     folder = None if out is None else RunFolder(out)
@@ -167,14 +177,28 @@ def carry_out(
             if finding.cause == "hopeless":
                 raise RecipeError(f"{finding.line}; to train all the same: insist (--insist)")
         # Nothing has been written so far.
-        with folder.locked() if folder is not None else nullcontext():
-            if folder is not None:
+        if folder is None:
+            return _fit(training, None, bar, stage, notes)
+        with folder.locked():
+            try:
                 folder.open(overwrite)
+                state = folder.saved_state(resume_from) if resume else None
                 kept = folder.command() if resume else command
                 folder.save_config(recipe.text, recipe.name, kept, mark)
-                if resume and folder.checkpoint.exists():
-                    training.load_state_dict(load_checkpoint(folder.checkpoint))
-            return _fit(training, folder, bar, stage, () if resume else notes)
+                if state is not None:
+                    training.load_state_dict(state)
+                    drop_later(folder.checkpoints, state)
+                return _fit(training, folder, bar, stage, notes if state is None else ())
+            except KeyboardInterrupt as error:
+                raise Interrupted(what_is_saved(folder), number_of(error)) from None
+
+
+def what_is_saved(folder: RunFolder) -> str:
+    """Of a run that was stopped between two of its steps."""
+    there = saved(folder.checkpoints)
+    if not there:
+        return "stopped before anything was saved"
+    return f"stopped; saved at iteration {iteration_of(there[-1])}, --resume continues it"
 
 
 def _ready(settings: Settings) -> Training:
@@ -212,8 +236,10 @@ def _fit(
     try:
         with stage("log Z") as on_stage, at_most(s.at_once):
             normalise(model, s.data, s.evaluation, on_stage)
-    except KeyboardInterrupt:
-        interrupted = Interrupted("stopped while log Z was estimated; the model is trained")
+    except KeyboardInterrupt as error:
+        saved_too = "" if folder is None else " and saved; --resume continues"
+        text = f"stopped while log Z was estimated; the model is trained{saved_too}"
+        interrupted = Interrupted(text, number_of(error))
         interrupted.model = model
         raise interrupted from None
     if folder is not None:
@@ -256,7 +282,7 @@ def _named(recipe: Recipe) -> type | None:
     """The class of the recipe's own data."""
     node = recipe["data"]
     name = node.get("class_path") if isinstance(node, dict) else node
-    return find_class(name) if isinstance(name, str) else None
+    return find_class(name, recipe.allow_imports) if isinstance(name, str) else None
 
 
 def check_same(folder: RunFolder, recipe: Recipe, mark: str) -> None:
@@ -266,7 +292,7 @@ def check_same(folder: RunFolder, recipe: Recipe, mark: str) -> None:
         raise FolderError(
             f"{folder.path} was trained on other data ({was}): resume it with the same data"
         )
-    saved = _without_nulls(yaml.safe_load(folder.config.read_text()))
+    saved = _without_nulls(read_yaml(folder.config.read_text()))
     now = _without_nulls(recipe.values)
     keys = [key for key in {**saved, **now} if key not in MAY_CHANGE_ON_RESUME]
     changed = [key for key in keys if now.get(key) != saved.get(key)]

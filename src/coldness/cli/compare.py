@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import yaml
 from rich.markup import escape
 
 from coldness.cli.console import output
@@ -28,6 +27,7 @@ from coldness.cli.tables import as_data, comparison_table
 from coldness.report import write_report
 from coldness.report.page import names_of
 from coldness.runs.folder import FolderError, RunFolder, as_json
+from coldness.runs.reader import read_config, settings_of
 from coldness.training.health import training_metrics
 from coldness.trust import verdict_on
 from coldness.trust.comparison import best
@@ -59,7 +59,7 @@ def main(words: list[str]) -> int:
         raise FolderError(f"{out} exists: --overwrite replaces it")
     runs = [{**RunFolder(path).metrics(), **training_metrics(path)} for path in paths]
     names, verdicts = names_of(paths), [verdict_on(metrics) for metrics in runs]
-    data = [yaml.safe_load(RunFolder(path).config.read_text()).get("data") for path in paths]
+    data = [settings_of(read_config(path)).get("data") for path in paths]
     same = all(each == data[0] for each in data)
     if out is not None:
         write_report(paths, out)

@@ -37,13 +37,14 @@ from coldness.data import Data, read_rows, test_data
 from coldness.data.image_files import read_images
 from coldness.evaluation.bank_checks import Banks, banks_of
 from coldness.evaluation.ood import read_sets
-from coldness.files import BadFile, load_checkpoint
+from coldness.files import BadFile
 from coldness.likelihood.ais import AIS
 from coldness.machine import threads
 from coldness.metrics import set_names
 from coldness.model import Model
 from coldness.progress import stages
 from coldness.report import write_report
+from coldness.runs.checkpoints import newest
 from coldness.runs.folder import FolderError, RunFolder, as_json
 from coldness.training.health import training_metrics
 from coldness.training.recipe import Recipe, RecipeError
@@ -159,11 +160,12 @@ def _banks(folder: RunFolder, settings: Settings | None, model: Model) -> Banks:
     """Persistent chains, which are in the checkpoint as long as that is kept."""
     if settings is None or not any(source.start.has_state for source in settings.sources):
         return {}
-    if not folder.checkpoint.is_file():
+    found = newest(folder.checkpoints)
+    if found is None:
         return {}
     for source in settings.sources:
         source.start.bind(model.energy)
-    return banks_of(settings.sources, load_checkpoint(folder.checkpoint)["sources"])
+    return banks_of(settings.sources, found[1]["sources"])
 
 
 def _how(settings: Settings | None, given: argparse.Namespace) -> Evaluation:

@@ -25,7 +25,10 @@ from difflib import get_close_matches
 from importlib import import_module
 
 import coldness
+from coldness.documents import shortened
+from coldness.files import FULL
 from coldness.machine import prepare_process
+from coldness.signals import name_of, number_of, raising
 
 COMMANDS = (
     "demo",
@@ -43,11 +46,14 @@ COMMANDS = (
 )
 
 
+BAD_INPUT, FULL_DISK = 2, 4
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code.
 
     0 done, 1 warnings of the doctor or failed runs of a study, 2 bad input, 3 diverged,
-    130 interrupted.
+    4 no room on the disk, 128 + n ended by signal n: 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP.
     """
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help"):
@@ -64,27 +70,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         prepare_process()
         # Imported only now: --help and --version should not wait for PyTorch.
         run: Callable[[list[str]], int] = import_module(f"coldness.cli.{words[0]}").main
-        return run(words[1:])
-    except RuntimeError as error:
-        code: int | None = getattr(error, "exit_code", None)  # of Diverged and Interrupted
-        if code is None:
+        with raising():
+            return run(words[1:])
+    except KeyboardInterrupt as error:
+        number = number_of(error)
+        print(f"coldness: interrupted by {name_of(number)}", file=sys.stderr)
+        return 128 + number
+    except (RuntimeError, ValueError, OSError) as error:
+        code: int | None = getattr(error, "exit_code", None)  # of Diverged, Interrupted, FullDisk
+        if code is None and isinstance(error, OSError) and error.errno in FULL:
+            code = FULL_DISK
+        if code is None and isinstance(error, RuntimeError):
             raise
-        print(f"coldness: {error}", file=sys.stderr)
-        return code
-    except KeyboardInterrupt:
-        print("coldness: interrupted", file=sys.stderr)
-        return 130
-    except (ValueError, OSError) as error:
-        return _refuse(str(error), getattr(error, "usage", ""))
+        return _refuse(str(error), getattr(error, "usage", ""), code or BAD_INPUT)
     except SystemExit as exit_:  # --help of a command
         return int(exit_.code or 0)
 
 
-def _refuse(reason: str, usage: str = "") -> int:
-    print(f"coldness: {' '.join(reason.split())}", file=sys.stderr)
+def _refuse(reason: str, usage: str = "", code: int = BAD_INPUT) -> int:
+    print(f"coldness: {shortened(' '.join(reason.split()))}", file=sys.stderr)
     if usage:
         print(usage, file=sys.stderr)
-    return 2
+    return code
 
 
 if __name__ == "__main__":

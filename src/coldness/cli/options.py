@@ -16,10 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
-import yaml
-
 from coldness.cli.fields import field_help, fields_overview
 from coldness.configuration import UnknownField
+from coldness.documents import BadDocument, read_yaml
 from coldness.runs.folder import FolderError, RunFolder
 from coldness.signatures import nearest
 from coldness.training.recipe import Recipe, RecipeError, find, packaged
@@ -210,16 +209,16 @@ def _may_be_class(word: str, kind: type[Recipe]) -> bool:
 
 def _value(name: str, text: str) -> Any:
     try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise OptionError(f"--{name}: {text!r} cannot be read") from error
+        value = read_yaml(text)
+    except BadDocument as error:
+        raise OptionError(f"--{name}: {text[:60]!r} cannot be read ({error})") from error
     last = name.rpartition(".")[2]
     if last in PATHS:
         return None if value is None else text
     if last == "ood" and isinstance(value, str):
         return [value]
     if isinstance(value, str) and "," in value:
-        entries = [yaml.safe_load(entry) if entry.strip() else None for entry in value.split(",")]
+        entries = [read_yaml(entry) if entry.strip() else None for entry in value.split(",")]
         if all(isinstance(entry, (int, float)) for entry in entries):
             return entries
     return value

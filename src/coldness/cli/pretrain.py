@@ -15,9 +15,9 @@ examples:
 The encoder is written to DIR/model. Recipes of `coldness train` guide an energy by it: the teacher
 MAE trains a new head on its features, and Frozen uses it as it is. Both take DIR as their path.
 
-Ctrl-C saves the run. The same command with --resume continues it, with the same result to the bit
-as an uninterrupted run. At the end, the accuracy of nearest neighbours by the encoder's features is
-measured on held-out images, where they have classes.
+Ctrl-C and SIGTERM save the run. The same command with --resume continues it, with the same result
+to the bit as an uninterrupted run. At the end, the accuracy of nearest neighbours by the encoder's
+features is measured on held-out images, where they have classes.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ def parser() -> CommandParser:
     )
     parser.add_argument("--out", metavar="DIR", help="folder of the run (default runs/RECIPE-SEED)")
     parser.add_argument("--resume", action="store_true", help="resume the run in --out")
+    parser.add_argument(
+        "--resume-from", metavar="ITERATION|FILE", help="resume from another checkpoint"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace the run in --out")
     return parser
 
@@ -53,6 +56,7 @@ def parser() -> CommandParser:
 def main(words: list[str]) -> int:
     given, read = read_recipe(parser(), words)
     out = Path(given.out or f"runs/{Path(read.name).stem}-{read.seed}")
+    given.resume = given.resume or given.resume_from is not None
     if given.resume and RunFolder(out).holds_run():
         read = saved_recipe(RunFolder(out), read, given.overrides)
     recipe = PretrainingRecipe.read(read)
@@ -70,6 +74,7 @@ def main(words: list[str]) -> int:
         recipe,
         out=out,
         resume=given.resume,
+        resume_from=given.resume_from,
         overwrite=given.overwrite,
         command=shlex.join(["coldness", "pretrain", *words]),
         bar=bar,

@@ -1,7 +1,8 @@
 """Run a paper's experiments and compare them with what it reports.
 
 STUDY is a packaged name (see `coldness reproduce --list`) or a YAML file of your own. Runs use all
-cores, one process per run. Ctrl-C saves them; the same command resumes and skips finished runs.
+cores, one process per run. Ctrl-C and SIGTERM save them; the same command resumes and skips
+finished runs.
 
 examples:
   coldness reproduce --list
@@ -32,6 +33,7 @@ from coldness.cli.options import CommandParser
 from coldness.files import write_atomically
 from coldness.progress import stages
 from coldness.runs.folder import FolderError, lock
+from coldness.signals import Interrupted, number_of
 from coldness.studies import Study, packaged_studies, read_study
 from coldness.studies.cell import quick, read_cell
 from coldness.studies.claims import Outcome, Record, judge_claims
@@ -42,7 +44,6 @@ from coldness.studies.plate_figure import figure_png
 from coldness.studies.rescues import SHOWN
 from coldness.studies.study import Cell, file_name
 from coldness.studies.theory import NUMBERS, ROWS
-from coldness.training.fit import Interrupted
 from coldness.training.recipe import find
 
 BADGES = {True: "[bold green]holds[/]", False: "[bold red]does not hold[/]", None: "not measured"}
@@ -86,7 +87,7 @@ def main(words: list[str]) -> int:
     # Nothing has been written so far.
     out.mkdir(parents=True, exist_ok=True)
     with lock(out):
-        (out / MARKED).write_text(mark)
+        write_atomically(out / MARKED, lambda file: file.write(mark.encode()))
         _run(study, grid, out, workers)
         command = shlex.join(["coldness", "reproduce", *words])
         _report(study, grid, out, command, given.quick)
@@ -145,10 +146,11 @@ def _run(study: Study, grid: Grid, out: Path, workers: int) -> None:
                     _save(out / "table.json", grid.table())
 
             grid.run(workers, on_change, lambda line: console.print(line, markup=False))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         raise Interrupted(
             f"stopped with {len(grid.rows)} of {len(grid.cells)} runs done; "
-            "the same command resumes"
+            "the same command resumes",
+            number_of(error),
         ) from None
 
 

@@ -9,8 +9,10 @@ examples:
   coldness train table --data.path my.csv --data.target label
   coldness train points --data.path my.npy --seed 3
 
-Ctrl-C saves the run. The same command with --resume continues it, with the same result to the bit
-as an uninterrupted run.
+Ctrl-C and the signals of schedulers (SIGTERM, SIGHUP, SIGUSR1, SIGUSR2) save the run. The same
+command with --resume continues it, with the same result to the bit as an uninterrupted run. The
+newest checkpoints are kept (--keep 3); --resume takes the newest that is whole, and --resume-from
+another one.
 
 A guard watches the run. When training diverges, it rolls back to the last good state and continues
 with milder settings for a while; --guard.policy stop and --guard.policy warn do less. A run that
@@ -37,6 +39,7 @@ from coldness.machine import threads
 from coldness.progress import OnBlock, stages, training_bar
 from coldness.report import write_report
 from coldness.runs.folder import RunFolder
+from coldness.signals import Interrupted, number_of
 from coldness.trainer import Outcome, carry_out
 from coldness.training.recipe import Recipe
 from coldness.training.settings import Settings
@@ -48,6 +51,9 @@ def parser() -> CommandParser:
     parser = CommandParser("train", __doc__, usage, NAME_A_RECIPE, takes_recipe=Recipe)
     parser.add_argument("--out", metavar="DIR", help="folder of the run (default runs/RECIPE-SEED)")
     parser.add_argument("--resume", action="store_true", help="resume the run in --out")
+    parser.add_argument(
+        "--resume-from", metavar="ITERATION|FILE", help="resume from another checkpoint"
+    )
     parser.add_argument("--overwrite", action="store_true", help="replace the run in --out")
     parser.add_argument(
         "--insist", action="store_true", help="train even where hardly any negative would count"
@@ -58,12 +64,13 @@ def parser() -> CommandParser:
 def main(words: list[str]) -> int:
     given, recipe = read_recipe(parser(), words)
     out = Path(given.out or f"runs/{Path(recipe.name).stem}-{recipe.seed}")
+    given.resume = given.resume or given.resume_from is not None
     if given.resume and RunFolder(out).holds_run():
         recipe = saved_recipe(RunFolder(out), recipe, given.overrides)
     show_log_lines()
     command = shlex.join(["coldness", "train", *words])
-    how = {"resume": given.resume, "overwrite": given.overwrite, "insist": given.insist}
-    train_and_judge(recipe, out, command, **how)
+    names = ("resume", "resume_from", "overwrite", "insist")
+    train_and_judge(recipe, out, command, **{name: getattr(given, name) for name in names})
     return 0
 
 
@@ -73,6 +80,7 @@ def train_and_judge(
     command: str,
     *,
     resume: bool = False,
+    resume_from: str | None = None,
     overwrite: bool = False,
     insist: bool = False,
 ) -> None:
@@ -80,6 +88,7 @@ def train_and_judge(
 
     Raises:
         Diverged: after all that, where the run was given up.
+        Interrupted: by a signal; the message says what is saved.
     """
 
     def on_ready(settings: Settings) -> None:
@@ -91,6 +100,7 @@ def train_and_judge(
         recipe,
         out=out,
         resume=resume,
+        resume_from=resume_from,
         overwrite=overwrite,
         insist=insist,
         command=command,
@@ -99,7 +109,12 @@ def train_and_judge(
         stage=stages,
     )
     with RunFolder(out).locked():
-        finish(RunFolder(out), outcome)
+        try:
+            finish(RunFolder(out), outcome)
+        except KeyboardInterrupt as error:
+            text = "stopped while the model was evaluated; it is trained and saved: "
+            text += f"`coldness evaluate {shlex.quote(str(out))}` continues"
+            raise Interrupted(text, number_of(error)) from None
     if outcome.diverged is not None:
         raise outcome.diverged
 

@@ -5,6 +5,7 @@ No code in a file is executed, and every error message is one line.
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterable, Sequence
@@ -19,11 +20,19 @@ from PIL import Image, ImageOps
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
+from coldness.data.array_files import check_arrays
 from coldness.data.attribute_files import attributes_of, read_attributes
 from coldness.data.images import ONE_CLASS, BadImages, Pictures
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 """Endings of image files; other files in a folder are ignored."""
+
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+"""Formats that are read, whatever the name of a file is: decoders of Pillow itself. Others start
+programs, such as Ghostscript for EPS."""
+
+MOST_PIXELS = 50_000_000
+"""Most pixels of an image file; a few kilobytes can stand for billions."""
 
 GREY = ("1", "L", "LA")
 DEEP = ("I", "F")
@@ -174,9 +183,16 @@ def named_as_image(path: Path) -> bool:
 
 def _open(file: Path) -> Image.Image:
     try:
-        with Image.open(file) as image:
-            image.load()
-            return image
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of many pixels, which are refused below
+            image = Image.open(file, formats=FORMATS)
+        with image:
+            if image.width * image.height > MOST_PIXELS:
+                size = f"{image.height:,} x {image.width:,}"
+                raise BadImages(f"{file} is {size}; at most {MOST_PIXELS:,} pixels are read")
+            return ImageOps.exif_transpose(image)
+    except BadImages:
+        raise
     # Pillow's decoders raise many kinds of errors for broken files.
     except Exception as error:
         raise BadImages(f"{file} cannot be read as an image: {_line(error)}") from error
@@ -198,6 +214,7 @@ def _pixels(name: str, image: Image.Image) -> Bytes:
 def _arrays(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     """Reads those of the named arrays that the file holds; the first must be there."""
     try:
+        check_arrays(path)
         with path.open("rb") as file:
             loaded = np.load(file, allow_pickle=False)
             if not isinstance(loaded, NpzFile):

@@ -11,6 +11,7 @@ enough to say something.
 
 from __future__ import annotations
 
+import csv
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -23,7 +24,9 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 from torch import Tensor
 
+from coldness.data.array_files import check_arrays
 from coldness.data.base import HeldOut
+from coldness.data.point_checks import SURVEYED, BadPoints, examined
 from coldness.domain import Domain, Standardised
 
 LEAST_POINTS = 20
@@ -48,10 +51,6 @@ ROUNDING = 1e-12
 COLLINEAR = 1e-9
 """Smallest variance along a direction, as a fraction of the largest. Below it, inverting the
 covariance leaves no correct digits."""
-
-
-class BadPoints(ValueError):
-    """Points that no density can be learned from; the message is one line."""
 
 
 class Points(HeldOut):
@@ -112,6 +111,7 @@ class Points(HeldOut):
         test, train = x[order[:tested]], x[order[tested + kept :]]
         between = x[order[tested : tested + kept]]
         mean, std = train.mean(0), train.std(0)
+        self._notes = examined(points[order[:SURVEYED].numpy()], path)
         _check_spread(train, mean, std, path)
         if not standardise:
             mean, std = torch.zeros_like(mean), torch.ones_like(std)
@@ -121,6 +121,10 @@ class Points(HeldOut):
         self.validation = ((between - mean) / std).float()
         self._units = Standardised(tuple(mean.tolist()), tuple(std.tolist()))
         self.box = MARGIN * max(float(part.abs().max()) for part in (self.train, self.test))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self._notes
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -196,7 +200,7 @@ def opened(path: Path, readers: Mapping[str, Callable[[Path], Read]]) -> Read:
         raise BadPoints(f"there is no file {path}{where}")
     try:
         return readers[path.suffix](path)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error, csv.Error) as error:
         if isinstance(error, BadPoints):
             raise
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]
@@ -208,6 +212,7 @@ def opened(path: Path, readers: Mapping[str, Callable[[Path], Read]]) -> Read:
 
 
 def _numpy(path: Path) -> NDArray[Any]:
+    check_arrays(path)
     with path.open("rb") as file:
         loaded = np.load(file, allow_pickle=False)
         if not isinstance(loaded, NpzFile):

@@ -39,7 +39,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coldness.data.base import Labelled
-from coldness.data.points import COLLINEAR, MARGIN, ROUNDING, BadPoints, Validation, split
+from coldness.data.point_checks import BadPoints
+from coldness.data.points import COLLINEAR, MARGIN, ROUNDING, Validation, split
 from coldness.data.table_files import Sheet, read_sheet, sheet_of
 from coldness.data.table_units import TableUnits
 from coldness.domain import Domain

@@ -24,7 +24,9 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from coldness.data.points import BadPoints, opened
+from coldness.data.array_files import check_arrays
+from coldness.data.point_checks import BadPoints
+from coldness.data.points import opened
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 """Cells without a value, in lower case."""
@@ -186,12 +188,16 @@ def _npy(path: Path) -> Sheet:
     """An array, which stays in the file: rows are read when they are needed."""
     with path.open("rb") as file:
         np.lib.format.read_magic(file)
+    check_arrays(path)
     return _of_array(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
 def _npz(path: Path) -> Sheet:
-    with np.load(path, allow_pickle=False) as file:
-        assert isinstance(file, NpzFile)
+    check_arrays(path)
+    with path.open("rb") as opened_file:
+        file = np.load(opened_file, allow_pickle=False)
+        if not isinstance(file, NpzFile):
+            raise BadPoints(f"{path} must be an .npz file, got a single array")
         others = [name for name in file.files if name != "y"]
         name = next((n for n in ("X", "x") if n in others), others[0] if len(others) == 1 else None)
         if name is None:

@@ -16,6 +16,7 @@ Of the last 2,000 iterations, or of all if there are fewer:
     loss_snr           mean of d over the square root of loss_variance, for every source
     weight_ess_median, weight_ess_least, largest_weight_median, grad_scale_median,
     starved_share      how much weights leave of negatives and updates (weights.py)
+    updates_made       fraction of all iterations with a learning rate above 0 and an update
     bank_outside       fraction of a bank's chains far outside the data, at the end
 
 Keys of further sources are those of `coldness.metrics.source_key`. Correlations and the variance
@@ -68,7 +69,18 @@ def health_metrics(columns: Columns, window: int = WINDOW) -> dict[str, float]:
     metrics["d_size"] = float(np.max([np.median(size) for size in sizes]))
     metrics["d_growth"] = float(np.max([_growth(size) for size in sizes]))
     metrics |= {**_correlations(last), **_losses(last), **_weights(last)}
+    metrics |= _updates(columns)
     return metrics | {n: float(last[n][-1]) for n in _all(last, "bank_outside")}
+
+
+def _updates(columns: Columns) -> dict[str, float]:
+    """The fraction of all iterations that changed the network; empty where it was not logged."""
+    if "learning_rate" not in columns:
+        return {}
+    made = np.asarray(columns["learning_rate"]) != 0
+    if "left_out" in columns:
+        made &= np.asarray(columns["left_out"]) == 0
+    return {"updates_made": float(made.mean())}
 
 
 def _all(columns: Columns, name: str) -> list[str]:

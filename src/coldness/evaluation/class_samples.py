@@ -90,6 +90,8 @@ def fit_class_judge(data: Labelled, generator: torch.Generator) -> ClassJudge | 
         return None
     train = data.train
     some = torch.randperm(len(train), generator=generator)[:JUDGE_EXAMPLES]
+    if len(data.train_labels[some].unique()) < 2:  # the others are too rare
+        return None
     machine = import_module("sklearn.svm").SVC(C=10.0)  # imported here: it is slow to import
     machine.fit(train[some].flatten(1).numpy(), data.train_labels[some].numpy())
     own = machine.predict(data.test.flatten(1).numpy()) == data.test_labels.numpy()

@@ -107,6 +107,8 @@ def _representation(model: Model, data: Labelled, how: Evaluation) -> dict[str, 
     """What a simple classifier reads off the encoder's features and off the model's direction."""
     train, labels, test, right = _probed(encoder_of(model.kept), data, how.seed)
     centre, spread = train.mean(0), train.std(0) + 1e-6
+    if len(labels.unique()) < 2:  # the other classes are too rare to be among them
+        return {}
     probe = import_module("sklearn.linear_model").LogisticRegression(max_iter=500)
     probe.fit(((train - centre) / spread).numpy(), labels.numpy())
     metrics = {

@@ -45,7 +45,8 @@ from scipy.stats import gaussian_kde, multivariate_normal
 from torch import Tensor
 
 from coldness.data import Data
-from coldness.data.points import BadPoints, read_points
+from coldness.data.point_checks import BadPoints
+from coldness.data.points import read_points
 from coldness.energies import NOTHING, Energy, Kept
 from coldness.evaluation.image_sets import IMAGE_SETS, image_sets, read_image_set
 from coldness.evaluation.scores import more_scores

@@ -9,7 +9,8 @@ wait inside an iteration. watch.py defines the alarms. The policy decides what f
                ladder of remedies (remedies.py). The original settings are restored after a
                cool-down. If the problem returns, the remedies are applied again at once, for twice
                as long, and after the second relapse to the end of the run. A run that does not
-               recover ends as with `stop`.
+               recover ends as with `stop`: after `attempts` rollbacks, after `most_lost`
+               iterations, or when no remedy is left.
 
 NaN or infinite metrics are never replaced. Under `warn` they end the run too, because training
 cannot continue from them.
@@ -37,6 +38,8 @@ class Guard:
         snapshot_every: iterations between snapshots of all mutable state.
         snapshots: number of snapshots that are kept.
         attempts: number of rollbacks after which the run is stopped.
+        most_lost: iterations lost to rollbacks after which it is stopped too; one with k times as
+            many steps per chain counts k times.
         ladder: remedies, mildest first; each cause uses those that treat it. None for the default:
             new seed, nearer start (starvation), smaller learning rate, larger beta, more steps,
             noise on data, smaller steps.
@@ -47,10 +50,11 @@ class Guard:
     snapshot_every: int = 100
     snapshots: int = 3
     attempts: int = 20
+    most_lost: int = 10_000
     ladder: list[Remedy] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("every", "snapshot_every", "snapshots", "attempts"):
+        for name in ("every", "snapshot_every", "snapshots", "attempts", "most_lost"):
             if getattr(self, name) < 1:
                 raise ValueError(f"guard.{name} must be >= 1, got {getattr(self, name)}")
         if self.snapshot_every % self.every:

@@ -10,6 +10,7 @@ were restored, the event also says which settings to change.
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,11 +18,14 @@ from typing import Any, Literal, Protocol
 
 from torch import Tensor
 
-from coldness.files import load_checkpoint, save_checkpoint
+from coldness.files import BadFile, remove
 from coldness.guard.policy import Diverged, Guard
 from coldness.guard.remedies import Cause, Relief, Treated
 from coldness.guard.watch import Alarm, Watch
 from coldness.runs.events import EventLog
+from coldness.tensor_files import load_checkpoint, save_checkpoint
+
+log = logging.getLogger("coldness")
 
 RELAPSES = 2
 """Number of relapses after which the relief stays to the end of the run."""
@@ -31,6 +35,9 @@ QUIET = 500
 
 NOTHING_LEFT = "new random numbers"
 """What is done where no remedy can act within its range."""
+
+EMPTY = 2
+"""Rollbacks with nothing but new random numbers, after all remedies, until a run is given up."""
 
 
 class Guarded(Treated, Protocol):
@@ -55,6 +62,9 @@ class Guarded(Treated, Protocol):
     def advice(self, relief: Relief) -> str:
         """Which settings to change instead of this relief, in one sentence; empty for none."""
 
+    def first_change(self, cause: Cause) -> str:
+        """Which setting to change first where nothing helped, in one sentence."""
+
 
 @dataclass
 class Spell:
@@ -67,6 +77,7 @@ class Spell:
         cool_down: of the last remedy, doubled with every relapse.
         until: iteration at which the original settings are restored; infinite for never.
         relaxed: iteration at which they were restored; None while the relief is in force.
+        empty: rollbacks in which no remedy could act.
     """
 
     cause: Cause
@@ -75,6 +86,7 @@ class Spell:
     cool_down: int = 0
     until: float = 0.0
     relaxed: int | None = None
+    empty: int = 0
 
 
 class Rescue:
@@ -104,6 +116,7 @@ class Rescue:
         self.spell: Spell | None = None
         self.relief = Relief()
         self.warned: dict[str, int] = {}
+        self.lost = 0
         if kept is not None:
             self._load(kept)
         path = None if folder is None else folder / "events.jsonl"
@@ -145,13 +158,14 @@ class Rescue:
             for snapshot in self.snapshots:
                 path = self.folder / _name(snapshot)
                 if not path.is_file():
-                    save_checkpoint(path, snapshot)
+                    save_checkpoint(path, snapshot, into_folder=False)
         return {
             "watch": self.watch.state_dict(),
             "snapshots": [_name(snapshot) for snapshot in self.snapshots],
             "spell": None if self.spell is None else asdict(self.spell),
             "relief": asdict(self.relief),
             "warned": dict(self.warned),
+            "lost": self.lost,
             "events": self.events.count,
         }
 
@@ -160,15 +174,16 @@ class Rescue:
         names = {_name(snapshot) for snapshot in self.snapshots}
         for path in self.folder.glob("good-*.ckpt") if self.folder is not None else ():
             if path.name not in names:
-                path.unlink()
+                remove(path)
 
     def _load(self, state: dict[str, Any]) -> None:
         self.watch.load_state_dict(state["watch"])
         assert self.folder is not None
-        self.snapshots = [load_checkpoint(self.folder / name) for name in state["snapshots"]]
+        self.snapshots = _whole(self.folder, state["snapshots"])
         self.spell = None if state["spell"] is None else Spell(**state["spell"])
         self.relief = Relief(**state["relief"])
         self.warned = dict(state["warned"])
+        self.lost = state.get("lost", 0)  # runs of 0.9 did not count them
         if self.spell is not None and self.spell.relaxed is None:
             self.run.relieve(self.relief)
 
@@ -187,24 +202,42 @@ class Rescue:
                 self.warned[alarm.cause] = t
             self.watch.forget()
             return False
-        if policy == "rollback" and run.attempt < self.how.attempts:
+        limit = self._limit(alarm) if policy == "rollback" else policy
+        if not limit:
             self._note("alarm", alarm, alarm.text)
             self._roll_back(alarm)
             return True
         seen = alarm.text
         if policy == "rollback":
-            seen += f"; given up after {run.attempt} rollbacks"
+            change = run.first_change(alarm.cause)
+            seen += f"; given up after {run.attempt} rollbacks, {limit}: {change}"
         kept = self._restore(alarm, further=0)
         self.watch.forget()  # the run may be resumed from here
         self._note("stopped", alarm, f"{seen}; stopped with the model of iteration {kept}")
         raise Diverged(alarm.iteration, seen, row, kept)
 
+    def _limit(self, alarm: Alarm) -> str:
+        """Why there is no further rollback; empty if there is one.
+
+        All limits are counts, so that a run gives the same results on any machine.
+        """
+        how, spell = self.how, self.spell
+        if self.run.attempt >= how.attempts:
+            return "which is guard.attempts"
+        if self.lost >= how.most_lost:
+            return f"which took as long as {self.lost:,} iterations (guard.most_lost)"
+        if spell is not None and spell.cause == alarm.cause and spell.empty >= EMPTY:
+            return "because no remedy was left"
+        return ""
+
     def _roll_back(self, alarm: Alarm) -> None:
         run, t = self.run, self.run.iteration
+        factor = self.relief.steps if self.spell and self.spell.relaxed is None else 1
         repeats, helped = self._repeats(alarm), self.relief
         spell = self._spell(alarm)
         relapsed = spell.relaxed is not None
         back = self._restore(alarm, further=0 if relapsed else (spell.rung + 1) // 2)
+        self.lost += factor * (t - back)
         if relapsed:
             spell.relapses += 1
             spell.cool_down *= 2
@@ -242,6 +275,7 @@ class Rescue:
                 self.relief = stronger
                 return remedy.description, said + _left_out(skipped)
             skipped.append(remedy.description)
+        spell.empty += 1
         return NOTHING_LEFT, f"{NOTHING_LEFT}{_left_out(skipped)}"
 
     def _repeats(self, alarm: Alarm) -> bool:
@@ -259,7 +293,7 @@ class Rescue:
             spell = self.spell = Spell(alarm.cause)
             self.relief = Relief()
         elif spell.relaxed is None and spell.cause != alarm.cause:
-            spell.cause, spell.rung = alarm.cause, -1  # the relief stays in force
+            spell.cause, spell.rung, spell.empty = alarm.cause, -1, 0  # the relief stays in force
         return spell
 
     def _restore(self, alarm: Alarm, further: int) -> int:
@@ -295,6 +329,17 @@ class Rescue:
         self.events.add(
             {**place, "event": event, "cause": cause, "since": since, "text": text, **more}
         )
+
+
+def _whole(folder: Path, names: list[str]) -> list[dict[str, Any]]:
+    """Snapshots that can be read; without any, the run takes a new one where it is."""
+    snapshots = []
+    for name in names:
+        try:
+            snapshots.append(load_checkpoint(folder / name))
+        except BadFile as error:
+            log.warning("%s; the guard goes on without this snapshot", error)
+    return snapshots
 
 
 def copied(state: Any) -> Any:

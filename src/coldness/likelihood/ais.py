@@ -72,6 +72,9 @@ nats in 50 dimensions."""
 
 LEVELS_PER_CHUNK = 8
 
+MOST_LEVELS = 1_000_000
+"""A thousand times as many as any model here needed; more would take days."""
+
 
 class NotFinite(ValueError):
     """The energy is NaN or infinite where AIS evaluates it."""
@@ -102,6 +105,11 @@ class AIS:
     wide_std: float | None = 6.0
 
     def __post_init__(self) -> None:
+        if self.levels > MOST_LEVELS or self.settling > MOST_LEVELS:
+            raise ValueError(
+                f"levels and settling of AIS must be <= {MOST_LEVELS:,}, got {self.levels:,} and "
+                f"{self.settling:,}"
+            )
         if self.chains < 2 or self.levels < 2 or self.settling < 0:
             raise ValueError(
                 "chains and levels of AIS must be >= 2 and settling >= 0, got "

@@ -60,7 +60,14 @@ from coldness.energies import Coordinates, Energy
 from coldness.kernels import HMC, Kernel
 from coldness.kernels.base import State
 from coldness.kernels.run import frozen, tempered_field
-from coldness.likelihood.ais import AIS, STEP_FACTORS, NotFinite, from_the_gaussian, path_of
+from coldness.likelihood.ais import (
+    AIS,
+    MOST_LEVELS,
+    STEP_FACTORS,
+    NotFinite,
+    from_the_gaussian,
+    path_of,
+)
 
 RESAMPLE = 0.5
 """A group is resampled when its effective fraction of walkers falls below this."""
@@ -111,6 +118,8 @@ class Walkers:
         for name in ("every", "steps", "points"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} of walkers must be >= 1, got {getattr(self, name)}")
+        if self.levels > MOST_LEVELS:
+            raise ValueError(f"levels of walkers must be <= {MOST_LEVELS:,}, got {self.levels:,}")
         if self.groups < 2 or self.chains % self.groups or self.chains < 2 * self.groups:
             raise ValueError(
                 "chains of walkers must be a multiple of groups >= 2, with two walkers or more in "

@@ -10,17 +10,16 @@ but with the direction of f instead of its logits.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
-import yaml
 from torch import Tensor, nn
 from torch.nn.functional import normalize, one_hot
 
 from coldness.batching import checkpointed
+from coldness.cards import CARD, read_card, read_weights
 from coldness.configuration import ConfigurationError, construct
 from coldness.data.base import Data
-from coldness.files import BadFile, load_tensors
+from coldness.files import BadFile
 from coldness.nets import Encoder
 from coldness.objectives.base import Batch
 from coldness.objectives.teachers import Teacher, latents_of
@@ -99,15 +98,17 @@ def load_encoder(path: str | Path) -> Encoder:
     """
     folder = Path(path)
     folder = folder / "model" if (folder / "model").is_dir() else folder
+    if not (folder / CARD).is_file():
+        raise BadFile(f"{path} holds no model with an encoder")
     try:
-        card: Any = yaml.safe_load((folder / "model.yaml").read_text())
+        card = read_card(folder / CARD)
         node, shape = card["kept"]["encoder"], tuple(card["shape"])
         encoder = construct(Encoder, node)  # type: ignore[type-abstract]
         encoder.build(shape)
-        tensors = load_tensors(folder / "weights.safetensors")
+        tensors = read_weights(folder, card)
         own = {k.removeprefix(PREFIX): v for k, v in tensors.items() if k.startswith(PREFIX)}
         encoder.load_state_dict(own)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise BadFile(f"{path} holds no model with an encoder") from error
     except (ConfigurationError, RuntimeError, ValueError) as error:
         line = (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -13,7 +13,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,18 +23,20 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from coldness.data import as_data, fingerprint
-from coldness.files import load_checkpoint, save_checkpoint
+from coldness.files import BadFile
 from coldness.guard.policy import Diverged
 from coldness.machine import threads
 from coldness.nets import Encoder
 from coldness.precision import autocast
 from coldness.pretraining.settings import Pretraining, PretrainingRecipe
 from coldness.progress import OnBlock, silent_bar, training_bar
+from coldness.runs.checkpoints import Checkpoints, drop_later
 from coldness.runs.folder import FolderError, RunFolder
 from coldness.runs.log import MetricsLog
 from coldness.seeds import generators
-from coldness.trainer import check_same, data_options
-from coldness.training.fit import ITERATIONS_PER_BLOCK, Interrupted, interruptible
+from coldness.signals import Interrupted, number_of, waiting
+from coldness.trainer import check_same, data_options, what_is_saved
+from coldness.training.fit import ITERATIONS_PER_BLOCK
 from coldness.training.recipe import Recipe, RecipeError
 
 Bar = Callable[[int, int], AbstractContextManager[OnBlock]]
@@ -48,6 +50,7 @@ def pretrain(
     overrides: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     resume: bool = False,
+    resume_from: int | str | Path | None = None,
     overwrite: bool = False,
     progress: bool | None = None,
     allow_imports: bool = False,
@@ -60,7 +63,10 @@ def pretrain(
         seed: of everything random; None for the recipe's.
         overrides: fields of the recipe by their paths: {"method.mask": 0.5}.
         out: folder for configuration, logs, checkpoints and encoder; None to write nothing.
-        resume: continue the run in `out`, as if it had not been interrupted.
+        resume: continue the run in `out`, as if it had not been interrupted, from its newest
+            checkpoint that is whole.
+        resume_from: continue it from another checkpoint, by its iteration or its path; later ones
+            are removed.
         overwrite: replace the run in `out`.
         progress: show a progress bar; None to show it in a terminal only.
         allow_imports: let the recipe name classes from outside coldness.
@@ -77,8 +83,9 @@ def pretrain(
     bar: Bar = training_bar if shown else silent_bar
     folder = None if out is None else Path(out)
     return carry_out(
-        read, data=data, out=folder, resume=resume, overwrite=overwrite, bar=bar
-    ).encoder
+        read, data=data, out=folder, resume=resume, resume_from=resume_from, overwrite=overwrite,
+        bar=bar,
+    ).encoder  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -102,6 +109,7 @@ def carry_out(
     data: Any = None,
     out: Path | None = None,
     resume: bool = False,
+    resume_from: int | str | Path | None = None,
     overwrite: bool = False,
     command: str = "",
     bar: Bar = silent_bar,
@@ -113,10 +121,12 @@ def carry_out(
         data: as in `pretrain`.
         out: folder of the run.
         resume: continue the run there.
+        resume_from: checkpoint to continue it from; None for the newest that is whole.
         overwrite: replace it.
         command: command line that makes the same run, for its config.yaml.
         bar: shows the iterations.
     """
+    resume = resume or resume_from is not None
     if resume and overwrite:
         raise FolderError("resume and overwrite cannot be combined")
     folder = None if out is None else RunFolder(out)
@@ -130,19 +140,29 @@ def carry_out(
     with threads(settings.threads):
         run = Run(settings)
         # Nothing has been written so far.
-        with folder.locked() if folder is not None else nullcontext():
-            if folder is not None:
+        if folder is None:
+            encoder = _fit(run, None, bar)
+            return Pretrained(encoder, settings, run.seconds)
+        with folder.locked():
+            try:
                 folder.open(overwrite)
+                state = folder.saved_state(resume_from) if resume else None
                 kept = folder.command() if resume else command
                 folder.save_config(recipe.text, recipe.name, kept, mark)
-                if resume and folder.checkpoint.exists():
-                    run.load_state_dict(load_checkpoint(folder.checkpoint))
-            with bar(settings.iterations, run.iteration) as on_block:
-                fit(run, folder, on_block)
-            encoder = settings.method.trained()
-            if folder is not None:
+                if state is not None:
+                    run.load_state_dict(state)
+                    drop_later(folder.checkpoints, state)
+                encoder = _fit(run, folder, bar)
                 folder.save_encoder(encoder, settings.data.domain)
+            except KeyboardInterrupt as error:
+                raise Interrupted(what_is_saved(folder), number_of(error)) from None
     return Pretrained(encoder, settings, run.seconds)
+
+
+def _fit(run: Run, folder: RunFolder | None, bar: Bar) -> Encoder:
+    with bar(run.settings.iterations, run.iteration) as on_block:
+        fit(run, folder, on_block)
+    return run.settings.method.trained()
 
 
 class Run:
@@ -196,16 +216,20 @@ class Run:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.iteration, self.seconds = state["iteration"], state["seconds"]
-        self.last = state["last"]
-        self.data_generator.set_state(state["data_generator"])
-        self.settings.method.load_state_dict(state["method"])
+        try:
+            self.iteration, self.seconds = state["iteration"], state["seconds"]
+            self.last = state["last"]
+            self.data_generator.set_state(state["data_generator"])
+            self.settings.method.load_state_dict(state["method"])
+        except (KeyError, ValueError, RuntimeError, TypeError, AttributeError, IndexError) as error:
+            line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise BadFile(f"the checkpoint does not fit this run's settings ({line})") from error
 
 
 def fit(run: Run, folder: RunFolder | None, on_block: OnBlock) -> None:
     """Iterates to the end, logging to metrics.csv and saving checkpoints.
 
-    Ctrl-C saves the run and raises Interrupted.
+    Ctrl-C and other signals (signals.py) save the run and raise Interrupted.
 
     Args:
         run: fresh or loaded from a checkpoint.
@@ -214,23 +238,31 @@ def fit(run: Run, folder: RunFolder | None, on_block: OnBlock) -> None:
     """
     s, begin = run.settings, time.perf_counter() - run.seconds
     metrics = MetricsLog(None if folder is None else folder.path / "metrics.csv", run.iteration)
-    if folder is not None:
-        folder.checkpoint.parent.mkdir(exist_ok=True)
-    with interruptible() as interrupted:
+    kept = None if folder is None else Checkpoints(folder.checkpoints, s.keep)
+
+    def save() -> None:
+        run.seconds = time.perf_counter() - begin
+        if kept is not None:
+            metrics.sync()
+            kept.save(run.state_dict())
+
+    with waiting() as signals:
+        if not run.iteration:
+            save()  # a run that has begun can be resumed at any time
         while run.iteration < s.iterations:
             metrics.add(run.iteration, {"loss": run.iterate()})
-            t, stop = run.iteration, interrupted()
-            due = stop or t == s.iterations or t % s.checkpoint_every == 0
+            t, stop = run.iteration, signals.number
+            due = stop is not None or t == s.iterations or t % s.checkpoint_every == 0
             if not due and t % ITERATIONS_PER_BLOCK:
                 continue
             rows = metrics.drain()
             metrics.write(rows)
             on_block(t, rows[-1])
-            run.seconds = time.perf_counter() - begin
-            if due and folder is not None:
-                save_checkpoint(folder.checkpoint, run.state_dict())
-            if stop and t < s.iterations:
+            if due:
+                save()
+            if stop is not None:
+                signals.taken = True
                 saved = "" if folder is None else " and saved; --resume continues it"
-                error = Interrupted(f"stopped at iteration {t}{saved}")
+                error = Interrupted(f"stopped at iteration {t}{saved}", stop)
                 error.model = s.method.trained()
                 raise error

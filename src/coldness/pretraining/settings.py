@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from coldness.data import Data
+from coldness.machine import check_threads
 from coldness.objectives.teachers import LearningTeacher
 from coldness.precision import Precision
 from coldness.training.recipe import Recipe
@@ -34,6 +35,7 @@ class Pretraining:
         precision: of networks: `float32`, `bf16`, or `auto` for bf16 where it is fast. Weights and
             losses stay in float32.
         checkpoint_every: iterations between checkpoints.
+        keep: number of checkpoints that are kept, the newest ones.
     """
 
     data: Data
@@ -44,13 +46,14 @@ class Pretraining:
     threads: int | None = 1
     precision: Precision = "float32"
     checkpoint_every: int = 1000
+    keep: int = 3
 
     def __post_init__(self) -> None:
-        for name, least in (("iterations", 1), ("batch_size", 2), ("checkpoint_every", 1)):
+        bounds = {"iterations": 1, "batch_size": 2, "checkpoint_every": 1, "keep": 1}
+        for name, least in bounds.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be >= {least}, got {getattr(self, name)}")
-        if self.threads is not None and self.threads < 1:
-            raise ValueError(f"threads must be >= 1, got {self.threads}")
+        check_threads(self.threads)
         if self.method.batch_size is not None:
             raise ValueError(
                 "method.batch_size is for guidance, where the energy has another one: set "

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from coldness.files import BadFile
+from coldness.files import BadFile, append, remove, shorten
 
 log = logging.getLogger("coldness")
 
@@ -64,11 +64,12 @@ class EventLog:
         self.events: list[Line] = []
         if path is None:
             return
-        lines = path.read_text().splitlines()[:keep] if path.is_file() else []
-        if lines:
-            path.write_text("".join(line + "\n" for line in lines))
+        lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
+        kept = [line for line in lines[:keep] if line.endswith(b"\n")]
+        if kept:
+            shorten(path, b"".join(kept))
         else:
-            path.unlink(missing_ok=True)
+            remove(path)
         self.events = read_lines(path)
 
     @property
@@ -86,8 +87,7 @@ class EventLog:
     def add(self, event: Line) -> None:
         """Appends an event, and logs its text."""
         if self.path is not None:
-            with self.path.open("a") as file:
-                file.write(json.dumps(event) + "\n")
+            append(self.path, f"{json.dumps(event)}\n".encode())
         self.events.append(event)
         if event["event"] == "note":
             log.info("%s", event["text"])
@@ -98,10 +98,10 @@ class EventLog:
 def read_lines(path: Path) -> list[Line]:
     """Lines of the file; none where there is no file. A truncated line is left out."""
     lines = []
-    for text in path.read_text().splitlines() if path.is_file() else []:
+    for text in path.read_bytes().splitlines() if path.is_file() else []:
         try:
             line = json.loads(text)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):  # not JSON, or not UTF-8
             continue
         if isinstance(line, dict):
             lines.append(line)
@@ -116,7 +116,7 @@ def read_events(path: Path) -> list[Event]:
     """
     try:
         return [_event(line) for line in read_lines(path)]
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise BadFile(f"{path} holds something else than events of a run") from error
 
 

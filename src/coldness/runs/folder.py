@@ -15,22 +15,21 @@ A run of a study also has row.json, its row of the study's table.
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from torch import Tensor, nn
 
+from coldness.checksums import load_json, save_json, save_npz
 from coldness.domain import Domain
-from coldness.files import BadFile, write_atomically
+from coldness.files import BadFile, FullDisk, left_over, remove, sweep, write_atomically
 from coldness.model import Model, load, save_encoder
+from coldness.runs import checkpoints
 
 fcntl: Any
 try:
@@ -39,6 +38,9 @@ except ImportError:  # not on Windows, where a folder is not locked
     fcntl = None
 
 MARK = "# a run of coldness"
+FOLDERS = ("checkpoints", "model", "tensorboard")
+"""Folders within, which must be no links: files would be written elsewhere."""
+
 OURS = (
     "config.yaml",
     "metrics.csv",
@@ -111,8 +113,8 @@ class RunFolder:
         return self.path / "model"
 
     @property
-    def checkpoint(self) -> Path:
-        return self.path / "checkpoints" / "last.ckpt"
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
 
     @property
     def events(self) -> Path:
@@ -123,14 +125,14 @@ class RunFolder:
         return self.path / "report.html"
 
     def holds_run(self) -> bool:
-        return self.config.is_file() and self.config.read_text().startswith(MARK)
+        return self.config.is_file() and self._text().startswith(MARK)
 
     def check_for(self, resume: bool, overwrite: bool) -> None:
         """Raises FolderError if the folder must not be written to; changes nothing."""
         path = self.path
         if path.exists() and not path.is_dir():
             raise FolderError(f"{path} is a file, not a folder for a run")
-        if not path.exists() or not any(path.iterdir()):
+        if not path.exists() or len(list(path.iterdir())) == len(left_over(path)):
             if resume:
                 raise FolderError(f"{path} holds no run to resume")
             return
@@ -143,16 +145,63 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Creates the folder and keeps other processes from training in it."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with lock(self.path):
-            yield
+        """Creates the folder and keeps other processes from training in it.
+
+        Raises:
+            FolderError: another process does.
+            FullDisk: there was no room; the message says how to continue.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with lock(self.path):
+                yield
+        except FullDisk as error:
+            how = "--resume continues the run" if self.holds_run() else "nothing was saved yet"
+            raise FullDisk(f"{error}; make room, then {how}") from error
 
     def open(self, overwrite: bool) -> None:
-        """Removes an earlier run if `overwrite`, config.yaml last."""
+        """Removes an earlier run if `overwrite`, config.yaml last, and what killed writers left.
+
+        A run that is killed here can be overwritten again.
+
+        Raises:
+            FolderError: a folder within is a link.
+        """
         for name in reversed(OURS) if overwrite else ():
-            there = self.path / name
-            shutil.rmtree(there) if there.is_dir() else there.unlink(missing_ok=True)
+            remove(self.path / name)
+        for name in FOLDERS:
+            if (self.path / name).is_symlink():
+                raise FolderError(
+                    f"{self.path / name} is a symbolic link, which is not followed: put a folder "
+                    "in its place, or --overwrite the run"
+                )
+        for folder in (self.path, self.model, self.checkpoints):
+            sweep(folder)
+
+    def begun(self) -> bool:
+        """Whether iterations of the run were made."""
+        rows = self.path / "metrics.csv"
+        return rows.is_file() and rows.stat().st_size > 0
+
+    def saved_state(self, which: int | str | Path | None = None) -> dict[str, Any] | None:
+        """The state to resume from; None if the run was stopped before it saved any.
+
+        Args:
+            which: iteration or path of a checkpoint; None for the newest that is whole.
+        Raises:
+            BadFile: the checkpoint is not there, or damaged.
+            FolderError: the run has begun, and all checkpoints are gone.
+        """
+        folder = self.checkpoints
+        found = checkpoints.newest(folder) if which is None else checkpoints.chosen(folder, which)
+        if found is not None:
+            return found[1]
+        if self.begun():
+            raise FolderError(
+                f"{self.path} holds a run whose checkpoints are gone: it cannot be resumed, and "
+                "--overwrite starts it anew"
+            )
+        return None
 
     def save_config(self, text: str, recipe: str, command: str, data: str = "") -> None:
         """Writes config.yaml.
@@ -180,8 +229,11 @@ class RunFolder:
         return self._head("# data given in Python: ")
 
     def _head(self, label: str) -> str:
-        lines = self.config.read_text().splitlines()[:4]
+        lines = self._text().splitlines()[:4]
         return next((line.removeprefix(label) for line in lines if line.startswith(label)), "")
+
+    def _text(self) -> str:
+        return self.config.read_text(encoding="utf-8", errors="replace")
 
     def load(self, allow_imports: bool = False) -> Model:
         """The trained model; the data that it was trained on is not needed."""
@@ -197,19 +249,16 @@ class RunFolder:
         save_encoder(self.model, encoder, domain)
 
     def save_evaluation(self, metrics: dict[str, Any], arrays: dict[str, Tensor]) -> None:
-        plain: dict[str, Any] = {name: value.cpu().numpy() for name, value in arrays.items()}
-        write_atomically(
-            self.path / "evaluation.npz", lambda file: np.savez_compressed(file, **plain)
-        )
-        text = json.dumps(as_json(metrics), indent=2, allow_nan=False) + "\n"
-        write_atomically(self.path / "metrics.json", lambda file: file.write(text.encode()))
+        save_npz(self.path / "evaluation.npz", {k: v.cpu().numpy() for k, v in arrays.items()})
+        save_json(self.path / "metrics.json", as_json(metrics))
 
     def metrics(self) -> dict[str, Any]:
+        """Metrics of the final evaluation.
+
+        Raises:
+            BadFile: there is none, or metrics.json is damaged.
+        """
         path = self.path / "metrics.json"
         if not path.is_file():
             raise BadFile(f"{self.path} is not evaluated yet; run `coldness evaluate {self.path}`")
-        try:
-            metrics: dict[str, Any] = from_json(json.loads(path.read_text()))
-        except json.JSONDecodeError as error:
-            raise BadFile(f"{path} is truncated or not JSON") from error
-        return metrics
+        return from_json(load_json(path))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from coldness.files import append, shorten, sync, write_atomically
+
+log = logging.getLogger("coldness")
 
 Row = dict[str, float]
 
@@ -43,14 +48,17 @@ class MetricsLog:
         self._pending: list[tuple[int, dict[str, Tensor | float | None]]] = []
         self._columns: list[str] = []
         self._names: list[str] = []
+        self._last: float | None = None
         self.rows: list[Row] = []
         self._writer = _tensorboard_writer(tensorboard, keep_until) if tensorboard else None
         if path is None:
             return
-        if (keep_until or attempt) and path.exists():
+        if (keep_until or attempt) and path.is_file():
             self._truncate(path, attempt, keep_until)
         else:
-            path.write_text("")
+            write_atomically(path, lambda file: None)
+        if keep_until and self._last != keep_until - 1:
+            log.warning("%s lacks iterations before %s, from which it goes on", path, keep_until)
 
     def add(self, iteration: int, metrics: Mapping[str, Tensor | float | None]) -> None:
         """Adds a row; nothing is read back from the device here.
@@ -93,13 +101,17 @@ class MetricsLog:
             writer.writerow(self._columns)
         for row in rows:
             writer.writerow([_cell(row, name) for name in self._columns])
-        with self.path.open("a") as file:
-            file.write(text.getvalue())
+        append(self.path, text.getvalue().encode())
         if self._writer is not None:
             for row in rows:
                 for name in self._columns[1:]:
                     if name in row:
                         self._writer.add_scalar(name, row[name], int(row["iteration"]))
+
+    def sync(self) -> None:
+        """Waits until all rows are on disk; called before a checkpoint counts on them."""
+        if self.path is not None:
+            sync(self.path)
 
     def close(self) -> None:
         if self._writer is not None:
@@ -118,18 +130,23 @@ class MetricsLog:
         return {name: [row.get(name, math.nan) for row in rows] for name in self._names}
 
     def _truncate(self, path: Path, attempt: int, keep_until: int) -> None:
-        lines = path.read_text().splitlines()
-        self._columns = lines[0].split(",") if lines else []
+        """Cuts off rows that are written again, and what a killed process wrote of a row."""
+        rows = path.read_bytes().splitlines(keepends=True)
+        head = rows[0].decode(errors="replace").strip() if rows else ""
+        self._columns = head.split(",") if head else []
         counted = ATTEMPT in self._columns
         place = self._columns.index(ATTEMPT) if counted else 0
 
         def is_kept(line: str) -> bool:
+            if not line.endswith("\n") or line.count(",") != len(self._columns) - 1:
+                return False
             if not counted or (of := _attempt(line, place)) == attempt:
                 return _iteration(line) < keep_until
             return of < attempt
 
-        kept = [line for line in lines[1:] if is_kept(line)]
-        path.write_text("".join(line + "\n" for line in lines[:1] + kept))
+        kept = [row for row in rows[1:] if is_kept(row.decode(errors="replace"))]
+        self._last = _iteration(kept[-1].decode(errors="replace")) if kept else None
+        shorten(path, b"".join(rows[:1] + kept))
 
 
 def _cell(row: Row, name: str) -> int | str:
@@ -140,15 +157,15 @@ def _cell(row: Row, name: str) -> int | str:
 
 
 def _iteration(line: str) -> float:
-    """The iteration of a row; a row that is truncated in its first number counts as none."""
+    """The iteration of a row; a damaged one counts as none."""
     head, comma, _ = line.partition(",")
     return int(head) if comma and head.isdigit() else float("inf")
 
 
 def _attempt(line: str, place: int) -> float:
-    """The attempt of a row; a row that is truncated before it counts as none."""
-    cells = line.split(",")
-    return float(cells[place]) if len(cells) > place + 1 else float("inf")
+    """The attempt of a row; a damaged one counts as none."""
+    cell = line.split(",")[place].strip()
+    return int(cell) if cell.isdigit() else float("inf")
 
 
 def _tensorboard_writer(folder: Path, purge_step: int) -> Any:
@@ -168,7 +185,7 @@ def read_metrics(path: Path, abandoned: bool = False) -> dict[str, list[float]]:
         path: of the file.
         abandoned: include iterations that the guard rolled back, in the order of their execution.
     """
-    with path.open() as file:
+    with path.open(newline="") as file:
         reader = csv.reader(file)
         header = next(reader, [])
         rows: list[list[float]] = []

@@ -14,9 +14,9 @@ broken raises BadFile, whose message names the file and the command that writes 
 
 from __future__ import annotations
 
-import json
 import math
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,15 +24,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
+from coldness.cards import read_card as read_model_card
+from coldness.checksums import Damaged, checked_npz, load_json
+from coldness.data.array_files import check_arrays
+from coldness.documents import read_yaml
 from coldness.files import BadFile
 from coldness.runs.log import read_metrics
 
 Array = NDArray[np.float64]
 
-BROKEN = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, yaml.YAMLError)
+BROKEN = (
+    OSError, ValueError, EOFError, TypeError, AttributeError, LookupError, ArithmeticError,
+    RecursionError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 """Errors raised by reading a file that is truncated or was not written by coldness."""
 
 IMAGES_READ = 100
@@ -122,14 +128,14 @@ def read_config(folder: Path) -> str:
     path = _trained(folder, "config.yaml")
     with _whole(path, "train"):
         text = path.read_text()
-        if not isinstance(yaml.safe_load(text), dict | None):
+        if not isinstance(read_yaml(text), dict | None):
             raise BadFile(f"{path} holds no settings; it should be a mapping")
     return text
 
 
 def settings_of(config: str) -> dict[str, Any]:
     """The settings in the text of a config.yaml."""
-    return yaml.safe_load(config) or {}
+    return read_yaml(config) or {}
 
 
 def read_columns(folder: Path) -> dict[str, Array]:
@@ -147,7 +153,8 @@ def read_grids(folder: Path) -> Grids | None:
     with _whole(path, "train"):
         if not zipfile.is_zipfile(path):
             raise ValueError("not an npz file")
-        with np.load(path, allow_pickle=False) as file:
+        check_arrays(path)
+        with np.load(checked_npz(path), allow_pickle=False) as file:
             iterations, x = file["iterations"], file["x"]
         known = x.dtype == np.uint8 and x.ndim == 5 and 0 not in x.shape[1:]
         if not known or iterations.shape != x.shape[:1]:
@@ -160,11 +167,7 @@ def read_card(folder: Path) -> dict[str, Any]:
     path = folder / "model" / "model.yaml"
     if not path.is_file():
         return {}
-    with _whole(path, "train"):
-        card = yaml.safe_load(path.read_text())
-        if not isinstance(card, dict):
-            raise ValueError("the card is not a mapping")
-    return card
+    return read_model_card(path)
 
 
 def read_row(folder: Path) -> dict[str, Any] | None:
@@ -173,14 +176,9 @@ def read_row(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        row = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise BadFile(
-            f"{path} is truncated or was not written by coldness; remove it and run the study again"
-        ) from error
-    if not isinstance(row, dict):
-        raise BadFile(f"{path} holds no row of a study; remove it and run the study again")
-    return row
+        return load_json(path)
+    except (OSError, BadFile) as error:
+        raise BadFile(f"{error}; remove it and run the study again") from error
 
 
 # Files that an evaluation writes.
@@ -190,9 +188,7 @@ def read_final_metrics(folder: Path) -> dict[str, float]:
     """Metrics of metrics.json; those without a value are left out."""
     path = _evaluated(folder, "metrics.json")
     with _whole(path, f"evaluate {folder}"):
-        metrics = json.loads(path.read_text())
-        if not isinstance(metrics, dict):
-            raise ValueError("metrics are not a mapping")
+        metrics = load_json(path)
         return {key: float(value) for key, value in metrics.items() if value is not None}
 
 
@@ -200,7 +196,8 @@ def read_evaluation(folder: Path) -> Evaluation:
     """The arrays of evaluation.npz, with shapes checked."""
     path = _evaluated(folder, "evaluation.npz")
     with _whole(path, f"evaluate {folder}"):
-        with np.load(path, allow_pickle=False) as file:
+        check_arrays(path)
+        with np.load(checked_npz(path), allow_pickle=False) as file:
             is_images = file["x_data"].ndim == 4
             arrays = {key: _array(key, file[key], is_images) for key in file.files}
         # The box is not stored where the data's density is unknown.
@@ -290,6 +287,8 @@ def _whole(path: Path, command: str) -> Iterator[None]:
     """Raises BadFile for a file that cannot be read, and names the command that writes it."""
     try:
         yield
+    except Damaged as error:
+        raise BadFile(f"{error}; run `coldness {command}` again") from error
     except BadFile:
         raise
     except BROKEN as error:

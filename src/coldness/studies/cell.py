@@ -7,7 +7,6 @@ for that of other settings.
 
 from __future__ import annotations
 
-import json
 import math
 import shlex
 import time
@@ -15,9 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from coldness.checksums import save_json
 from coldness.evaluation.bank_checks import banks_of
 from coldness.evaluation.ood import read_sets
-from coldness.files import write_atomically
 from coldness.machine import threads
 from coldness.metrics import STUDIED
 from coldness.progress import OnBlock, Stage
@@ -110,8 +109,7 @@ def run_cell(
     with run.locked():
         row = _row(cell, run, outcome, on_progress)
         row["seconds"] = round(time.perf_counter() - begin, 3)
-        text = json.dumps(row, allow_nan=False)
-        write_atomically(run.path / "row.json", lambda file: file.write(text.encode()))
+        save_json(run.path / "row.json", row)
     return row
 
 

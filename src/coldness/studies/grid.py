@@ -2,8 +2,8 @@
 
 Processes are forked from a server that has imported PyTorch already, so runs start quickly.
 Each uses as many threads as its recipe says, which is one. They do not receive signals of the
-terminal: Ctrl-C reaches the process that shows the progress, which passes it on, and every run
-saves itself. A run also saves itself and ends if that process has ended.
+terminal: Ctrl-C and other signals reach the process that shows the progress, which passes them on
+as SIGTERM, and every run saves itself. A run also saves itself and ends if that process has ended.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
+from coldness.files import write_atomically
+from coldness.signals import Interrupted, raising
 from coldness.studies.cell import finished_row, run_cell
 from coldness.studies.claims import Record
 from coldness.studies.study import Cell
-from coldness.training import Interrupted
 
 SECONDS_TO_SAVE = 90
 """Time for runs to save themselves; a run that is compiling its chains needs half a minute."""
@@ -140,11 +141,11 @@ class Grid:
         """Makes the active runs save themselves."""
         for progress in self.running:
             if progress.process.pid is not None and progress.process.is_alive():
-                os.kill(progress.process.pid, signal.SIGINT)
+                os.kill(progress.process.pid, signal.SIGTERM)
         deadline = time.monotonic() + SECONDS_TO_SAVE
         for progress in self.running:
             progress.process.join(max(0.0, deadline - time.monotonic()))
-            progress.process.terminate()
+            progress.process.kill()
 
 
 def _method() -> str:
@@ -175,14 +176,17 @@ def _work(cell: Cell, folder: Path, pipe: Connection) -> None:
         try:
             pipe.send(("progress", share, figures))
         except BrokenPipeError:  # the parent has ended: same as an interruption
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGTERM)
 
     try:
-        pipe.send(("row", run_cell(cell, folder, tell)))
+        with raising():
+            row = run_cell(cell, folder, tell)
+        pipe.send(("row", row))
     except (BrokenPipeError, KeyboardInterrupt, Interrupted):
         os._exit(1)  # the run is saved already
     except Exception as error:
         folder.mkdir(parents=True, exist_ok=True)
-        trouble.write_text(traceback.format_exc())
+        text = traceback.format_exc().encode()
+        write_atomically(trouble, lambda file: file.write(text))
         line = " ".join(str(error).split()) or type(error).__name__
         pipe.send(("problem", f"{line} ({trouble})"))

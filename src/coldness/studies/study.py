@@ -40,6 +40,7 @@ from typing import Any
 
 import yaml
 
+from coldness.documents import BadDocument, is_file, one_line, read_yaml
 from coldness.metrics import STUDIED
 from coldness.signatures import nearest
 from coldness.studies.claims import CHECKS, is_meant
@@ -157,9 +158,9 @@ def read_study(study: str) -> Study:
     """The study of a packaged name or of a path; all errors in the file are raised here."""
     path = find_study(study)
     try:
-        text = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise RecipeError(f"{path} is not a YAML file") from error
+        text = read_yaml(path.read_text())
+    except (OSError, UnicodeDecodeError, BadDocument) as error:
+        raise RecipeError(f"{path} is not a YAML file: {one_line(error)}") from error
     where = str(path)
     keys = {"title", "paper", "reported", "seeds", "set", "blocks", "claims", "numbers"}
     text = _mapping(text, where, keys)
@@ -191,7 +192,7 @@ def _block(text: Any, shared: Options, path: Path) -> Block:
         raise RecipeError(f"{path}: a block must name a recipe")
     name, beside = str(text.get("name", text["recipe"])), path.parent / text["recipe"]
     where = f"{path}: {name}"
-    recipe = str(beside) if beside.is_file() else text["recipe"]
+    recipe = str(beside) if is_file(beside) else text["recipe"]
     find(recipe)
     vary = _mapping(text.get("vary") or {}, f"{where}: vary")
     axes = {str(axis): _levels(levels, f"{where}: {axis}") for axis, levels in vary.items()}

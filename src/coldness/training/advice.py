@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coldness.guard.remedies import Relief
+from coldness.guard.remedies import Cause, Relief
 from coldness.schedules import name_or_value
 from coldness.training.effective import effective
 from coldness.training.settings import Settings
@@ -34,6 +34,22 @@ def advice(s: Settings, relief: Relief, rate: float, t: int) -> str:
     if set(changes) == {"optimiser.lr"}:
         why = f"{relief.rate:.3g} times its learning rate"
     return f"Set {whole}: the run recovered only with {why}."
+
+
+def first_change(s: Settings, cause: Cause, rate: float) -> str:
+    """The setting to change first where no remedy helped, with its value.
+
+    Args:
+        s: settings of the run.
+        cause: of the last alarm.
+        rate: learning rate of the optimiser, without schedule and relief.
+    """
+    step = f"sources.0.kernel.step_size ({s.sources[0].kernel.step_size:.3g})"
+    if cause == "saturation":
+        return f"lower {step} first, then optimiser.lr ({rate:.3g})"
+    if cause == "starvation":
+        step = "let chains start nearer to the data (sources.0.start)"
+    return f"lower optimiser.lr ({rate:.3g}) first, then {step}"
 
 
 def _changes(s: Settings, relief: Relief, rate: float, t: int) -> dict[str, tuple[str, str]]:

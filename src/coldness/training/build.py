@@ -12,6 +12,7 @@ from torch import Tensor
 
 from coldness.energies import Coordinates, FittedMixture, check_coordinates, check_uncoupled
 from coldness.kernels import worth_compiling
+from coldness.machine import check_memory
 from coldness.seeds import generators
 from coldness.training.ema import MovingAverage
 from coldness.training.live import Live
@@ -35,9 +36,11 @@ def build(s: Settings) -> Training:
     """
     energy, data = s.energy, s.data
     # Networks draw their weights from the global generator, which is restored afterwards.
+    check_memory(s.memory)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(s.seed)
         energy.build(data.domain)
+    check_memory(s.memory)  # with networks that are made for the data's shape
     _check(s)
     fabric = Fabric(accelerator="auto", devices=1)
     of_data, of_chains = generators(s.seed, fabric.device)

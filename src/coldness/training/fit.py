@@ -1,4 +1,4 @@
-"""The loop around an iteration: logging, checkpoints, the guard, Ctrl-C.
+"""The loop around an iteration: logging, checkpoints, the guard, signals.
 
 Rows are read back from the device a block at a time, so that nothing waits for them. Checks of the
 guard and checkpoints are at fixed iterations, so that a resumed run gives the same results.
@@ -6,32 +6,23 @@ guard and checkpoints are at fixed iterations, so that a resumed run gives the s
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from coldness.files import save_checkpoint
 from coldness.guard.policy import Diverged
-from coldness.guard.rescue import Rescue
+from coldness.guard.rescue import Rescue, copied
 from coldness.guard.watch import Watch
+from coldness.runs.checkpoints import Checkpoints
 from coldness.runs.events import Event
 from coldness.runs.log import MetricsLog, Row
+from coldness.signals import Interrupted, Signalled, Waiting, waiting
 from coldness.training.grids import Grids
-from coldness.training.loop import Training
+from coldness.training.loop import Metrics, Training
 
 ITERATIONS_PER_BLOCK = 50
-
-
-class Interrupted(RuntimeError):
-    """The user interrupted a run."""
-
-    exit_code = 130
-    model: Any = None
-    """The model so far, if raised by `coldness.train`."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +49,8 @@ def fit(
 ) -> History | None:
     """Iterates to the end, logging to folder/metrics.csv and saving to folder/checkpoints.
 
-    Ctrl-C saves the run and raises Interrupted. A run that the guard stops raises Diverged,
-    with the last good model in `training` and saved.
+    Ctrl-C and other signals (signals.py) save the run and raise Interrupted. A run that the guard
+    stops raises Diverged, with the last good model in `training` and saved.
 
     Args:
         training: the run, fresh or loaded from a checkpoint.
@@ -68,8 +59,6 @@ def fit(
         notes: what was decided about data and settings; written as events at the start.
     """
     s = training.settings
-    if folder is not None:
-        (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
     path = None if folder is None else folder / "metrics.csv"
     board = folder / "tensorboard" if folder is not None and s.tensorboard else None
     metrics = MetricsLog(path, training.iteration, board, training.attempt)
@@ -77,27 +66,36 @@ def fit(
     live = training.live
     live.begin(training)
     rescue = guard_of(training, folder)
+    rescue.tidy()
     for text in notes:
         rescue.tell("note", "settings", text)
     grids = Grids(folder, training, s)
+    there = None if folder is None else folder / "checkpoints"
+    kept = None if there is None else Checkpoints(there, s.keep, training.held_out)
 
     def save() -> None:
         training.seconds = time.perf_counter() - begin
-        if folder is None:
+        if kept is None:
             return
+        metrics.sync()
         state = {**training.state_dict(), "guard": rescue.state_dict()}
-        save_checkpoint(folder / "checkpoints" / "last.ckpt", state)
+        by = None if s.stop is None else live.last.get("live_log_likelihood")
+        kept.save(state, by)
         rescue.tidy()
         grids.save()
 
-    with interruptible() as interrupted:
+    with waiting() as signals:
         try:
+            if not training.iteration:
+                save()  # a run that has begun can be resumed at any time
+            iterate: Callable[[], Metrics] = partial(_first, training, signals, folder)
             while training.iteration < s.iterations and not live.done:
-                metrics.add(training.iteration, {**training.iterate(), **live.look(training)})
+                metrics.add(training.iteration, {**iterate(), **live.look(training)})
+                iterate = training.iterate
                 grids.look()
-                t, stop = training.iteration, interrupted()
+                t, stop = training.iteration, signals.number
                 end = t == s.iterations or live.done
-                due = stop or end or t % s.checkpoint_every == 0
+                due = stop is not None or end or t % s.checkpoint_every == 0
                 if not due and t % s.guard.every:
                     continue
                 rows = metrics.drain()
@@ -114,9 +112,9 @@ def fit(
                     save()
                 if rows and (due or t % ITERATIONS_PER_BLOCK == 0):
                     on_block(training.iteration, {**rows[-1], **live.last})
-                if stop:
-                    saved = "" if folder is None else " and saved; --resume continues it"
-                    raise Interrupted(f"stopped at iteration {training.iteration}{saved}")
+                if stop is not None:
+                    signals.taken = True
+                    raise _stopped(training, folder, stop)
         except Diverged:
             save()
             raise
@@ -125,23 +123,22 @@ def fit(
     return History(metrics.columns(), rescue.events.parsed()) if folder is None else None
 
 
-@contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
-    """Yields a function that tells whether Ctrl-C was pressed; a second press ends at once."""
-    pressed = False
+def _stopped(training: Training, folder: Path | None, number: int) -> Interrupted:
+    saved = "" if folder is None else " and saved; --resume continues it"
+    return Interrupted(f"stopped at iteration {training.iteration}{saved}", number)
 
-    def press(number: int, frame: Any) -> None:
-        nonlocal pressed
-        if pressed:
-            raise KeyboardInterrupt
-        pressed = True
 
+def _first(training: Training, signals: Waiting, folder: Path | None) -> Metrics:
+    """The first iteration, which may compile chains for a minute: signals do not wait for it.
+
+    The run is then left as it was before, which is saved already.
+    """
+    before = copied(training.state_dict())
     try:
-        before = signal.signal(signal.SIGINT, press)
-    except ValueError:  # not in the main thread: no signals to handle
-        yield lambda: False
-        return
-    try:
-        yield lambda: pressed
-    finally:
-        signal.signal(signal.SIGINT, before)
+        signals.at_once = True
+        metrics = training.iterate()
+        signals.at_once = False
+    except Signalled as error:
+        training.load_state_dict(before)
+        raise _stopped(training, folder, error.number) from None
+    return metrics

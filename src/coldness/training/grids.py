@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from coldness.files import BadFile, write_atomically
+from coldness.checksums import checked_npz, save_npz
+from coldness.files import BadFile
 from coldness.training.settings import Settings
 
 TIMES = 8
@@ -61,10 +62,7 @@ class Grids:
             return
         iterations = sorted(self.kept)
         x = np.stack([self.kept[t] for t in iterations])
-        write_atomically(
-            self.path,
-            lambda file: np.savez_compressed(file, iterations=np.array(iterations), x=x),
-        )
+        save_npz(self.path, {"iterations": np.array(iterations), "x": x})
 
 
 def as_bytes(x: torch.Tensor) -> NDArray[np.uint8]:
@@ -74,7 +72,7 @@ def as_bytes(x: torch.Tensor) -> NDArray[np.uint8]:
 
 def _read(path: Path) -> dict[int, NDArray[np.uint8]]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(checked_npz(path), allow_pickle=False) as file:
             return dict(zip(file["iterations"].tolist(), file["x"], strict=True))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise BadFile(f"{path} is truncated or was not written by coldness") from error

@@ -25,7 +25,7 @@ from coldness.batching import checkpointed
 from coldness.chains.source import repeated
 from coldness.diagnostics.weights import largest_beta_of
 from coldness.files import BadFile
-from coldness.guard.remedies import Relief
+from coldness.guard.remedies import Cause, Relief
 from coldness.guard.rescue import copied
 from coldness.kernels.run import Chains, frozen
 from coldness.limits import least_fraction
@@ -35,7 +35,7 @@ from coldness.objectives.contrast import moments, normalised
 from coldness.precision import autocast
 from coldness.runs.log import ATTEMPT
 from coldness.seeds import generators
-from coldness.training.advice import advice
+from coldness.training.advice import advice, first_change
 from coldness.training.effective import Effective, effective
 from coldness.training.ema import MovingAverage
 from coldness.training.live import Live
@@ -90,6 +90,7 @@ class Training:
         self.x_model = torch.empty(0)
         self.weighed: list[tuple[Tensor, Tensor, float]] = []
         self.guard_state: dict[str, Any] | None = None
+        self.held_out: dict[str, float] = {}
         self.relief = Relief()
 
     def iterate(self) -> Metrics:
@@ -304,6 +305,10 @@ class Training:
         """Which settings to change instead of this relief, in one sentence."""
         return advice(self.settings, relief, self.rates[0], self.iteration)
 
+    def first_change(self, cause: Cause) -> str:
+        """Which setting to change first where the guard gave up, in one sentence."""
+        return first_change(self.settings, cause, self.rates[0])
+
     def reseed(self) -> None:
         """Seeds the random numbers anew, by the number of the attempt."""
         self.data_generator, self.chain_generator = generators(
@@ -346,6 +351,7 @@ class Training:
             self.attempt = state.get("attempt", 0)  # runs of 0.3 had none
             self.validated = dict(state.get("validated", {}))  # nor of 0.6
             self.guard_state = state.get("guard")
+            self.held_out = dict(state.get("held_out", {}))
         except (KeyError, ValueError, RuntimeError, TypeError, AttributeError, IndexError) as error:
             line = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise BadFile(f"the checkpoint does not fit this run's settings ({line})") from error

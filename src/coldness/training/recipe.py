@@ -28,8 +28,10 @@ optimisers unless allowed.
 from __future__ import annotations
 
 import copy
+import inspect
 import logging
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
@@ -39,8 +41,9 @@ from typing import Any, ClassVar, Self
 import torch
 import yaml
 
-import coldness.kernels
-from coldness.configuration import ConfigurationError, complete, construct, describe, one_line
+from coldness import kernels
+from coldness.configuration import ConfigurationError, complete, construct, describe
+from coldness.documents import MOST_DEPTH, BadDocument, is_file, one_line, read_yaml
 from coldness.energies import DriftNoise
 from coldness.kernels import Kernel
 from coldness.signatures import arguments, find_class, nearest, takes_more
@@ -48,6 +51,12 @@ from coldness.training.settings import Settings
 from coldness.training.table_rules import Decisions
 
 log = logging.getLogger("coldness")
+
+
+WRONG = (
+    ValueError, TypeError, RuntimeError, ArithmeticError, LookupError, AttributeError, MemoryError,
+)  # fmt: skip
+"""Errors of a part that is given what it cannot be made of."""
 
 
 class RecipeError(ConfigurationError):
@@ -169,7 +178,7 @@ class Recipe:
                 return construct(
                     self.signature, self._values, allow_imports=self.allow_imports, live=live
                 )
-        except (ValueError, TypeError, RuntimeError) as error:
+        except WRONG as error:
             raise RecipeError(one_line(error)) from error
 
     @cached_property
@@ -234,31 +243,35 @@ def find(
     """
     known = packaged() if known is None else known
     path = known.get(name, Path(name))
-    if not path.is_file():
+    if not is_file(path):
         raise RecipeError(f"no {kind} {name!r}{nearest(name, known)}; see `{command}`")
     return path
 
 
-def _read(path: Path, known: Mapping[str, Path]) -> dict[str, Any]:
+def _read(path: Path, known: Mapping[str, Path], within: Sequence[Path] = ()) -> dict[str, Any]:
+    """The fields in a file; `within` are the files that it is a base of."""
     try:
-        recipe = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise RecipeError(f"{path} is not a YAML file ({one_line(error)})") from error
+        recipe = read_yaml(path.read_text())
+    except (OSError, UnicodeDecodeError, BadDocument) as error:
+        raise RecipeError(f"{path} is not a YAML file: {one_line(error)}") from error
     if not isinstance(recipe, dict):
         raise RecipeError(f"{path} is not a recipe: it must hold fields such as data and energy")
-    return _based(recipe, path, known) if "base" in recipe else recipe
+    return _based(recipe, path, known, within) if "base" in recipe else recipe
 
 
-def _based(recipe: dict[str, Any], path: Path, known: Mapping[str, Path]) -> dict[str, Any]:
+def _based(
+    recipe: dict[str, Any], path: Path, known: Mapping[str, Path], within: Sequence[Path]
+) -> dict[str, Any]:
     """The recipe that `base` names, packaged or a file beside this one, with `set` applied."""
     base, changes = recipe["base"], recipe.get("set") or {}
     if set(recipe) - {"base", "set"} or not isinstance(base, str) or not isinstance(changes, dict):
         raise RecipeError(f"{path} must hold only `base: RECIPE` and `set: {{FIELD: VALUE}}`")
     beside = path.parent / base
-    found = beside if beside.is_file() and beside.resolve() != path.resolve() else find(base, known)
-    if found.resolve() == path.resolve():
+    found = beside if is_file(beside) and beside.resolve() != path.resolve() else find(base, known)
+    seen = [*within, path.resolve()]
+    if found.resolve() in seen:
         raise RecipeError(f"{path} is its own base")
-    whole = _read(found, known)
+    whole = _read(found, known, seen)
     for name, value in changes.items():
         override(whole, str(name), value, whole=True)
     return whole
@@ -275,6 +288,8 @@ def override(node: dict[str, Any], path: str, value: Any, whole: bool = False) -
     """
     holder: Any = node
     *steps, last = path.removesuffix(".class_path").split(".")
+    if len(steps) >= MOST_DEPTH:
+        raise RecipeError(f"{path}: there is no field {len(steps) + 1} levels deep")
     for step in steps:
         holder = _inside(holder, step, path)
     holder, key = _place(holder, last, path)
@@ -302,6 +317,8 @@ def _place(holder: Any, step: str, path: str) -> tuple[Any, Any]:
     if "class_path" in holder and step not in ("class_path", "init_args"):
         if holder.get("init_args") is None:
             holder["init_args"] = {}
+        if not isinstance(holder["init_args"], dict):
+            raise RecipeError(f"{path}: init_args must hold fields, got {holder['init_args']!r}")
         return holder["init_args"], step
     return holder, step
 
@@ -325,10 +342,10 @@ def _merged(old: Any, new: Any) -> Any:
     return {**new, "init_args": _merged(kept, new.get("init_args") or {})}
 
 
-def _accepted(name: Any, given: dict[str, Any]) -> dict[str, Any]:
+def _accepted(name: Any, given: Any) -> Any:
     """The arguments that the class of this name also has."""
     cls = find_class(name) if isinstance(name, str) else None
-    if cls is None or takes_more(cls):
+    if not isinstance(given, dict) or cls is None or takes_more(cls):
         return given
     known = arguments(cls)
     dropped = [argument for argument in given if argument not in known]
@@ -344,14 +361,17 @@ def _expand_temperature(recipe: dict[str, Any]) -> None:
     pair = recipe.pop("temperature")
     try:
         temperature = DriftNoise(**{name: float(value) for name, value in pair.items()})
-    except (TypeError, ValueError, AttributeError) as error:
+        cold, step = temperature.coldness, temperature.step_size
+        if not (0 < cold < math.inf and 0 < step < math.inf):
+            raise ValueError(f"they give a coldness of {cold:g} and a step of {step:g}")
+    except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise RecipeError(
             f"temperature must be {{drift: a, noise: s}} with numbers > 0 ({one_line(error)})"
         ) from error
     energy = _with_arguments(recipe, "energy", "energy")
     if "coldness" in energy:
         raise RecipeError("give either temperature or energy.coldness, not both")
-    energy["coldness"] = float(f"{temperature.coldness:.12g}")
+    energy["coldness"] = float(f"{cold:.12g}")
     sources = recipe.get("sources")
     places = [
         (f"sources.{k}", s) for k, s in enumerate(sources if isinstance(sources, list) else [])
@@ -360,7 +380,9 @@ def _expand_temperature(recipe: dict[str, Any]) -> None:
         if isinstance(source, dict) and "kernel" in source:
             given = _with_arguments(source, "kernel", f"{at}.kernel")
             name = str(source["kernel"].get("class_path")).split(".")[-1]
-            step_size = getattr(coldness.kernels, name, Kernel).step_for_noise(temperature.noise)
+            named = getattr(kernels, name, None)
+            kind = named if inspect.isclass(named) and issubclass(named, Kernel) else Kernel
+            step_size = kind.step_for_noise(temperature.noise)
             given.setdefault("step_size", float(f"{step_size:.12g}"))
 
 
@@ -374,4 +396,6 @@ def _with_arguments(holder: dict[str, Any], key: str, at: str) -> dict[str, Any]
     if part.get("init_args") is None:
         part["init_args"] = {}
     given: dict[str, Any] = part["init_args"]
+    if not isinstance(given, dict):
+        raise RecipeError(f"{at}.init_args must hold fields, got {given!r}")
     return given

@@ -21,6 +21,7 @@ from coldness.energies.coordinates import Kind
 from coldness.guard.policy import Guard
 from coldness.likelihood.ais import AIS
 from coldness.likelihood.walkers import Walkers
+from coldness.machine import check_threads
 from coldness.objectives import Contrast, Term
 from coldness.precision import Precision
 from coldness.schedules import Schedule
@@ -31,6 +32,13 @@ from coldness.training.stopping import Stop
 Optimiser = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
 
 Features = Literal["effnet", "inception", "none"]
+
+FLOAT = 4
+"""Bytes of a number of chains and weights."""
+
+MOST_SAMPLES, MOST_GRID = 1_000_000, 10_000
+"""Most samples and most points per side of the grid. Distances between all pairs of a million
+samples take a day, and densities on 10,000 x 10,000 points take several GB."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,11 @@ class Evaluation:
     guidance: float | None = None
 
     def __post_init__(self) -> None:
+        for name, most in (("samples", MOST_SAMPLES), ("grid", MOST_GRID)):
+            if getattr(self, name) > most:
+                raise ValueError(
+                    f"evaluation.{name} must be <= {most:,}, got {getattr(self, name):,}"
+                )
         if self.grid % 2:
             raise ValueError(f"evaluation.grid must be even, got {self.grid}")
         if self.samples < 2 or self.long_steps < 1 or self.grid < 2 or not self.widening >= 1:
@@ -120,6 +133,8 @@ class Settings:
         adapt: rules that decide settings by the data before the run is built, such as `TableRules`;
             None for none. What the user overrides is never changed.
         checkpoint_every: iterations between checkpoints.
+        keep: number of checkpoints that are kept, the newest ones; with `stop` also the one whose
+            held-out log-likelihood was best.
         guard: how the run is monitored, and what happens when it diverges.
         tensorboard: also write TensorBoard events.
         evaluation: how the trained model is evaluated.
@@ -150,12 +165,13 @@ class Settings:
     stop: Stop | None = None
     adapt: Rules | None = None
     checkpoint_every: int = 1000
+    keep: int = 3
     guard: Guard = field(default_factory=Guard)
     tensorboard: bool = False
     evaluation: Evaluation = field(default_factory=Evaluation)
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "batch_size", "checkpoint_every"):
+        for name in ("iterations", "batch_size", "checkpoint_every", "keep"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be >= 1, got {getattr(self, name)}")
         if isinstance(self.learning_rate, (int, float)) and not self.learning_rate >= 0:
@@ -170,8 +186,7 @@ class Settings:
             raise ValueError(f"clip_gradient must be > 0, got {self.clip_gradient}")
         if not 0 <= self.least_grad_scale < 1:
             raise ValueError(f"least_grad_scale must be in [0, 1), got {self.least_grad_scale}")
-        if self.threads is not None and self.threads < 1:
-            raise ValueError(f"threads must be >= 1, got {self.threads}")
+        check_threads(self.threads)
         if self.at_once is not None and self.at_once < 1:
             raise ValueError(f"at_once must be >= 1, got {self.at_once}")
         if self.validate_every < 0:
@@ -180,6 +195,26 @@ class Settings:
             raise ValueError("stop needs the log-likelihood that live measures: set live")
         if len({source.conditional for source in self.sources}) > 1:
             raise ValueError("sources must be all conditional or all not: they share the data")
+
+    @property
+    def memory(self) -> dict[str, float]:
+        """Bytes that the run needs at the least, by setting: what it holds at the same time.
+
+        Activations of networks and states of optimisers come on top of these.
+        """
+        of_one, how = FLOAT * self.data.domain.dimensions, self.evaluation
+        sources = enumerate(self.sources)
+        chains = sum(source.chains_for(self.batch_size) for source in self.sources)
+        slots = {f"sources.{k}.start": source.start.capacity or 0 for k, source in sources}
+        copies = 2 if self.average is None else 3  # weights, gradients, average
+        return {
+            "energy": copies * FLOAT * sum(p.numel() for p in self.energy.parameters()),
+            "batch_size": of_one * (self.batch_size + 2 * chains),  # chains and their gradients
+            **{name: of_one * count for name, count in slots.items()},
+            "live.chains": 0 if self.live is None else 2 * of_one * self.live.chains,
+            "evaluation.samples": 3 * of_one * how.samples,  # data, short and long chains
+            "evaluation.ais.chains": 0 if how.ais is None else 2 * of_one * how.ais.chains,
+        }
 
     @property
     def average(self) -> Average | None:

@@ -60,7 +60,7 @@ from coldness.trust.ood_answer import (
 )
 from coldness.trust.quality_answer import SHARE_OF_HALF
 from coldness.trust.summary import summary
-from coldness.trust.training_answer import training
+from coldness.trust.training_answer import MOST_GAP, MOST_LOGITS, training
 
 __all__ = ["THRESHOLDS", "Answer", "Grade", "Verdict", "number", "verdict_on"]
 
@@ -128,7 +128,9 @@ THRESHOLDS = (
     "Other sets may be harder.",
     "Training: yes if it was convergent and the guard raised no alarm; partly if it was stable "
     "without being convergent, or oversaturated, or if the run recovered from an alarm of the "
-    "guard; no if it was diverging or starved, or if the guard stopped the run.",
+    "guard; no if it was diverging or starved, or if the guard stopped the run; no as well if no "
+    f"update changed the network, or if the median |d| is above {MOST_GAP:,.0f} nats and above "
+    f"{MOST_LOGITS:g} times the coldness.",
 )
 """How the answers are decided, in the order of the questions."""
 
