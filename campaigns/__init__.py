@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from campaigns.tally import Tally
 
-CAMPAIGNS: tuple[str, ...] = ("kills", "flips")
+CAMPAIGNS: tuple[str, ...] = ("kills", "signals", "disk", "folders", "flips")
 """Modules of this package, in the order in which they run."""
 
 __all__ = ["CAMPAIGNS", "Tally"]
