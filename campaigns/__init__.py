@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from campaigns.tally import Tally
 
-CAMPAIGNS: tuple[str, ...] = ("kills", "flips", "recipes", "data_files")
+CAMPAIGNS: tuple[str, ...] = (
+    "kills", "signals", "disk", "folders", "flips", "recipes", "data_files"
+)  # fmt: skip
 """Modules of this package, in the order in which they run."""
 
 __all__ = ["CAMPAIGNS", "Tally"]

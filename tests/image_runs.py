@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import yaml
 
+from coldness.cards import MARK
+
 Arrays = dict[str, np.ndarray]
 
 FIGURES = {
@@ -101,5 +103,5 @@ def image_run(
         np.savez(folder / "grids.npz", **grids)
     if card is not None:
         (folder / "model").mkdir()
-        (folder / "model" / "model.yaml").write_text(yaml.safe_dump(card))
+        (folder / "model" / "model.yaml").write_text(f"{MARK}\n{yaml.safe_dump(card)}")
     return folder

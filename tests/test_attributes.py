@@ -12,6 +12,7 @@ import yaml
 from PIL import Image
 
 import coldness
+from coldness.cards import MARK
 from coldness.cli.main import main
 from coldness.data import Attributes, Digits, ImageData, Images, Mixture2D, Pictures
 from coldness.data.image_files import read_images
@@ -255,9 +256,9 @@ def test_names_are_saved_with_the_model_and_older_models_have_none(tmp_path: Pat
     folder = coldness.Model(energy, domain).save(tmp_path / "model")
     assert coldness.load(folder).domain == domain
     card = folder / "model.yaml"
-    first, text = card.read_text().split("\n", 1)
+    text = card.read_text()
     older = {k: v for k, v in yaml.safe_load(text).items() if k != "attributes"}
-    card.write_text(f"{first}\n{yaml.safe_dump(older)}")
+    card.write_text(f"{MARK}\n{yaml.safe_dump(older)}")
     assert coldness.load(folder).domain == Domain((1, 2, 2), Pixels(127.5), ("all",))
 
 

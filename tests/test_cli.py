@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 import coldness
+from coldness.checksums import load_json
 from coldness.cli import demo, doctor
 from coldness.cli.main import COMMANDS, main
 from coldness.cli.options import overrides_of, read_recipe
@@ -80,7 +81,7 @@ def test_a_run_leaves_everything(run: Path) -> None:
         "evaluation.npz",
         "report.html",
     }
-    metrics = json.loads((run / "metrics.json").read_text())
+    metrics = load_json(run / "metrics.json")
     assert KEYS | {"seconds", "iterations"} <= metrics.keys()
     config = (run / "config.yaml").read_text()
     assert "# command: coldness train mixture2d --out" in config
@@ -90,7 +91,7 @@ def test_a_run_leaves_everything(run: Path) -> None:
 def test_evaluate_prints_the_figures_that_training_left(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = json.loads((run / "metrics.json").read_text())
+    before = load_json(run / "metrics.json")
     capsys.readouterr()
     assert main(["evaluate", str(run), "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
@@ -426,7 +427,7 @@ def test_chains_that_leave_the_finite_numbers_are_counted(
     """A reference this narrow makes long chains unstable: no figure, no NaN, the verdict no."""
     out = tmp_path / "a"
     assert train(out, "--energy.reference_std=0.01", "--evaluation.long_steps=400") == 0
-    metrics = json.loads((out / "metrics.json").read_text())
+    metrics = load_json(out / "metrics.json")
     assert metrics["lost_chains_long"] == 50
     assert "energy_distance_long" not in metrics
     assert "50 chains became NaN or infinite" in capsys.readouterr().err
@@ -471,7 +472,8 @@ def test_broken_runs_get_one_line(
     config = broken / "config.yaml"
     shutil.copytree(run / "model", broken / "model")
     for file in (broken / "model" / "model.yaml", config):
-        file.write_text(re.sub(r"coldness\.nets\.[\w.]*MLP", "os.path.MLP", file.read_text()))
+        text = re.sub(r"coldness\.nets\.[\w.]*MLP", "os.path.MLP", file.read_text())
+        file.write_text(re.sub(r", sha256 \w+", "", text))
         assert "os.path.MLP" in file.read_text()
         assert "--allow-imports" in refused(capsys, ["evaluate", str(broken)])
         shutil.copy(run / "model" / "model.yaml", broken / "model" / "model.yaml")
@@ -498,7 +500,7 @@ def test_overwrite_replaces_and_resume_continues(
     # The run's own settings are used where nothing is said.
     assert main(["train", "mixture2d", "--out", str(out), "--resume"]) == 0
     assert train(out, "--overwrite", "--contrast.beta=0", iterations=2) == 0
-    assert json.loads((out / "metrics.json").read_text())["iterations"] == 2
+    assert load_json(out / "metrics.json")["iterations"] == 2
 
 
 def test_divergence_has_its_own_exit_code(

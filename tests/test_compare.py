@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from coldness.checksums import load_json
 from coldness.cli import evaluate as evaluate_command
 from coldness.cli.main import main
 from coldness.report import figures
@@ -94,7 +95,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     path = folder / "b" / "metrics.json"
     good = {"kl": 1e-3, "reverse_kl": 1e-3, "tv": 0.01, "searched": 1.0, "tail_flat": 0.0}
     good |= {"mass_elsewhere": 0.0, "mode_weight_error": 0.0, "log_z_crossed": 0.0}
-    path.write_text(json.dumps(json.loads(path.read_text()) | good))
+    path.write_text(json.dumps(load_json(path) | good))
     return [folder / "a", folder / "b"]
 
 
@@ -183,14 +184,14 @@ def test_trust_evaluates_what_an_old_evaluation_lacks(
 ) -> None:
     old = tmp_path / "old"
     shutil.copytree(runs[1], old)
-    metrics = json.loads((old / "metrics.json").read_text())
+    metrics = load_json(old / "metrics.json")
     without = {k: v for k, v in metrics.items() if "_logp_" not in k}
     (old / "metrics.json").write_text(json.dumps(without))
     x = np.random.default_rng(0).uniform(-3, 3, size=(150, 2))
     np.save(tmp_path / "far.npy", x)
     words = ["evaluate", str(old), "--trust", "--ood", str(tmp_path / "far.npy")]
     assert "report:" in said(capsys, words)
-    figures = json.loads((old / "metrics.json").read_text())
+    figures = load_json(old / "metrics.json")
     assert figures["kl"] > 0.01  # evaluated anew
     assert {"auroc_logp_uniform", "auroc_logp_far", "auroc_logp_far_best"} <= figures.keys()
     assert {"health_window", "expansion_share", "seconds", "iterations"} <= figures.keys()

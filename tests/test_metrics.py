@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from coldness.checksums import load_json
 from coldness.cli.main import main
 from coldness.diagnostics.health import health_metrics
 from coldness.metrics import (
@@ -185,7 +185,7 @@ def test_every_key_of_a_run_has_an_entry(recipe: str, tmp_path: Path) -> None:
         np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(300, 2)))
         words = [*words, f"--data.path={tmp_path / 'x.npy'}"]
     assert main(["train", recipe, "--out", str(tmp_path / "run"), *words]) == 0
-    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    metrics = load_json(tmp_path / "run" / "metrics.json")
     assert not [key for key in metrics if find(key) is None]
     wanted = {"mixture2d": "kl", "points": "log_likelihood_kde", "digits-jem": "class_agreement"}
     assert {wanted[recipe], "auroc_logp_gaussian", "health_window", "seconds"} <= metrics.keys()

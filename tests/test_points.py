@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 import torch
 from scipy import stats
 
+from coldness.checksums import load_json
 from coldness.cli.main import main
 from coldness.data import HeldOut, Mixture2D, Points
 from coldness.data.points import BadPoints
@@ -391,7 +391,7 @@ def test_from_file_to_report(dimension: int, tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(300, dimension))
     path = saved(tmp_path, x)
     assert train(path, tmp_path / "run") == 0
-    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    metrics = load_json(tmp_path / "run/metrics.json")
     known = {f"log_likelihood_{k}" for k in ("test", "train", "gaussian", "kde")}
     assert known <= metrics.keys()
     assert ("log_z_error" in metrics) == (dimension < 3)
@@ -402,7 +402,7 @@ def test_from_file_to_report(dimension: int, tmp_path: Path) -> None:
     assert ("on the line" in page) == (dimension == 1)
     assert ("in the plane" in page) == (dimension > 1)
     assert main(["evaluate", str(tmp_path / "run")]) == 0
-    assert json.loads((tmp_path / "run/metrics.json").read_text()) == pytest.approx(metrics)
+    assert load_json(tmp_path / "run/metrics.json") == pytest.approx(metrics)
     out = tmp_path / "samples.npz"
     assert main(["sample", str(tmp_path / "run"), "--n=7", "--out", str(out)]) == 0
     assert np.load(out)["x"].shape == (7, dimension)

@@ -45,14 +45,14 @@ def read_card(path: Path) -> dict[str, Any]:
         contents = path.read_bytes()
         mark = MARK if contents.startswith(MARK.encode()) else ENCODER_MARK
         if not contents.startswith(mark.encode()):
-            raise BadFile(f"{path} is no card of a model of coldness")
+            raise BadFile(f"{path} is truncated or no card of a model of coldness")
         verified = without_head(path, contents, mark)
         text = (contents if verified is None else verified).decode()
         card = read_yaml(text, MOST_OF_CARD, MOST_OF_CARD)
     except (OSError, UnicodeDecodeError, BadDocument) as error:
         raise BadFile(f"{path} is truncated or not a YAML file") from error
     if not isinstance(card, dict):
-        raise BadFile(f"{path} holds no model")
+        raise BadFile(f"{path} is truncated or holds no model")
     if verified is None:
         log.warning("%s has no checksum: it is read without verifying it", path)
     return card

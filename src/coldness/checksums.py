@@ -39,7 +39,7 @@ class Damaged(BadFile):
     """
 
     def __init__(self, path: Path, seen: str = "its checksum does not match") -> None:
-        super().__init__(f"{path} is damaged or truncated: {seen}")
+        super().__init__(f"{path} is truncated or damaged: {seen}")
 
 
 def digest(contents: bytes | memoryview) -> str:

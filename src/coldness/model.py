@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from coldness.batching import at_most, at_once, parts
-from coldness.cards import CARD, ENCODER_MARK, MARK, read_card, read_weights, write_model
+from coldness.cards import CARD, ENCODER_MARK, MARK, WEIGHTS, read_card, read_weights, write_model
 from coldness.chains import Source
 from coldness.conditions import Label, Wanted, condition_of, encoder_of
 from coldness.configuration import ConfigurationError, construct, describe
@@ -290,8 +290,8 @@ class Model:
         folder = Path(path)
         if folder.exists() and not folder.is_dir():
             raise FileExistsError(f"{folder} is a file; name a folder for the model")
-        there = folder.is_dir() and any(folder.iterdir())
-        if there and not (overwrite and _is_model(folder)):
+        there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+        if there and not (overwrite and (_is_model(folder) or there <= {CARD, WEIGHTS})):
             raise FileExistsError(f"{folder} exists; overwrite=True replaces a model")
         write_model(folder, MARK, self._card(), self._tensors())
         return folder

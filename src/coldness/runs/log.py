@@ -185,6 +185,8 @@ def read_metrics(path: Path, abandoned: bool = False) -> dict[str, list[float]]:
         path: of the file.
         abandoned: include iterations that the guard rolled back, in the order of their execution.
     """
+    if not path.is_file():  # opening a pipe would wait for ever
+        raise OSError(f"{path} is no file")
     with path.open(newline="") as file:
         reader = csv.reader(file)
         header = next(reader, [])

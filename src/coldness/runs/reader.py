@@ -167,7 +167,10 @@ def read_card(folder: Path) -> dict[str, Any]:
     path = folder / "model" / "model.yaml"
     if not path.is_file():
         return {}
-    return read_model_card(path)
+    try:
+        return read_model_card(path)
+    except BadFile as error:
+        raise BadFile(f"{error}; run `coldness train` again") from error
 
 
 def read_row(folder: Path) -> dict[str, Any] | None:
