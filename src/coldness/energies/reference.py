@@ -35,7 +35,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -144,19 +144,21 @@ class FittedMixture(nn.Module):
             self.register_buffer(name, torch.empty(0), persistent=False)
         self.register_load_state_dict_post_hook(_after_loading)
 
-    def fit(self, y: Tensor, seed: int) -> None:
-        """Chooses groups, ridge and bandwidth, and fits to the rows y (N, D).
+    def fit(self, x: Tensor, seed: int, whiten: Callable[[Tensor], Tensor] = lambda x: x) -> None:
+        """Chooses groups, ridge and bandwidth, and fits to the rows x (N, D).
 
         Args:
-            y: rows, in the coordinates of the model.
+            x: rows.
             seed: of the held-out rows, the rows that become kernels and the first groups.
+            whiten: takes rows into the coordinates of the model. It is called with the rows that
+                are used, so that a large table is not copied.
         """
-        order = torch.randperm(len(y), generator=torch.Generator().manual_seed(seed))
-        rows = y[order[: self.kernels].to(y.device)].detach().cpu().double()
+        order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+        rows = whiten(x[order[: self.kernels].to(x.device)]).detach().cpu().double()
         held = max(1, round(HELD_OUT * len(rows)))
         choice = self._choose(rows[held:], rows[:held], seed)
         self._set(self._groups(rows, choice, seed), rows, choice)
-        self.to(y)
+        self.to(x)
 
     def _choose(self, train: Tensor, held_out: Tensor, seed: int) -> Choice:
         """What has the highest held-out log-likelihood."""

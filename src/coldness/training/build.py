@@ -71,7 +71,7 @@ def build(s: Settings) -> Training:
 def _fit_reference(s: Settings, reference: FittedMixture, x_data: Tensor) -> None:
     """Fits the reference to the training part, or to examples where there is no such part."""
     rows = x_data if s.data.finite is None else s.data.finite.train
-    reference.fit(s.energy.coordinates.whiten(rows), s.seed)
+    reference.fit(rows, s.seed, s.energy.coordinates.whiten)
 
 
 def _check(s: Settings) -> None:
