@@ -21,7 +21,7 @@ from campaigns.runs import child, difference, outcome, prepare, train
 from campaigns.tally import Tally
 from coldness.cli.main import main
 
-COUNT, QUICK = 60, 6
+COUNT, QUICK = 60, 2
 ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 

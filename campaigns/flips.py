@@ -16,7 +16,7 @@ from coldness.runs.folder import RunFolder
 from coldness.runs.reader import read_evaluation
 from coldness.tensor_files import load_checkpoint
 
-COUNT, QUICK = 400, 60
+COUNT, QUICK = 400, 40
 
 
 def run(count: int, seed: int, folder: Path) -> Tally:

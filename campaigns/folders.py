@@ -18,7 +18,7 @@ from campaigns.runs import TRACEBACK, child, prepare, quietly, train
 from campaigns.tally import Tally
 from coldness.cli.main import main
 
-COUNT, QUICK = 500, 40
+COUNT, QUICK = 500, 8
 CODES = (0, 2, 3)
 LONGEST = 60.0
 """Seconds that a command may take."""

@@ -17,7 +17,7 @@ from campaigns.runs import BRIEF, Ended, child, difference, outcome, prepare, tr
 from campaigns.tally import Tally
 from coldness.training.recipe import Recipe
 
-COUNT, QUICK = 200, 12
+COUNT, QUICK = 200, 6
 
 
 def run(count: int, seed: int, folder: Path) -> Tally:

@@ -32,7 +32,7 @@ from coldness.runs.checkpoints import saved
 from coldness.signals import HANDLED, name_of
 from coldness.training.loop import Training
 
-COUNT, QUICK = 25, 5
+COUNT, QUICK = 25, 3
 
 PHASES = ("compile", "train", "checkpoint", "evaluate", "report")
 TRAINED = ("evaluate", "report")
