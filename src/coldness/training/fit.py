@@ -70,8 +70,7 @@ def fit(
     for text in notes:
         rescue.tell("note", "settings", text)
     grids = Grids(folder, training, s)
-    there = None if folder is None else folder / "checkpoints"
-    kept = None if there is None else Checkpoints(there, s.keep, training.held_out)
+    kept = Checkpoints(folder / "checkpoints", s.keep, training.held_out) if folder else None
 
     def save() -> None:
         training.seconds = time.perf_counter() - begin
