@@ -177,7 +177,7 @@ def test_recipes_can_be_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> 
     assert {name for name in packaged() if not name.endswith("-small")} <= set(words)
     assert main(["recipes", "--show=rings2d"]) == 0
     assert yaml.safe_load(capsys.readouterr().out)["data"] == "Rings2D"
-    assert "rings2d" in refused(capsys, ["recipes", "--show=nothing"])
+    assert "`coldness recipes` lists them" in refused(capsys, ["recipes", "--show=nothing"])
 
 
 def test_the_package_runs_as_a_module() -> None:

@@ -583,6 +583,7 @@ def test_a_rescue_ends_after_counts_that_do_not_depend_on_the_machine(
     given = ("--optimiser.lr=1e30", *words)
     said = []
     for name in ("a", "b"):
+        (tmp_path / name).mkdir()
         with pytest.raises(Diverged) as caught:
             fit(build(settings("mixture2d", *given)), tmp_path / name)
         said.append(str(caught.value))

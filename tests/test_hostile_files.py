@@ -49,6 +49,7 @@ HEADERS = {
     "nested": npy("(" * 500 + ")" * 500),
     "no shape": npy("'x'"),
     "a size that is true": npy("(True, 2)"),
+    "an open bracket": npy("((3, 2)"),
     "no type": npy("(2, 2)", kind="what"),
     "another version": b"\x93NUMPY\x09\x00" + b"\0" * 80,
     "cut": npy("(8, 1)")[:40],

@@ -39,7 +39,7 @@ def main(words: list[str]) -> int:
     recipes = {**packaged(), **packaged("pretrain")}
     if given.show is not None:
         if given.show not in recipes:
-            raise OptionError(f"no recipe {given.show!r}; there are {', '.join(recipes)}")
+            raise OptionError(f"no recipe {given.show!r}; `coldness recipes` lists them")
         print(recipes[given.show].read_text(), end="")
         return 0
     for heading, beginnings in GROUPS:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import zipfile
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO
 
 import numpy as np
@@ -25,6 +26,10 @@ VERSIONS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
+
+
+DAMAGED = (SyntaxError, TokenError, RecursionError, MemoryError, TypeError, ValueError)
+"""Errors of NumPy's reader of headers."""
 
 
 def check_arrays(path: Path) -> None:
@@ -72,7 +77,7 @@ def _check_header(file: IO[bytes], size: int) -> None:
         shape, _, dtype = VERSIONS[version](file)
         if any(isinstance(n, bool) for n in shape):
             raise ValueError("no size")
-    except (SyntaxError, RecursionError, MemoryError, TypeError, ValueError) as error:
+    except DAMAGED as error:
         raise ValueError("its header is damaged") from error
     if dtype.hasobject:
         return  # refused by NumPy, which says why

@@ -28,7 +28,6 @@ optimisers unless allowed.
 from __future__ import annotations
 
 import copy
-import inspect
 import logging
 import math
 from collections.abc import Mapping, Sequence
@@ -41,12 +40,11 @@ from typing import Any, ClassVar, Self
 import torch
 import yaml
 
-from coldness import kernels
 from coldness.configuration import ConfigurationError, complete, construct, describe
 from coldness.documents import MOST_DEPTH, BadDocument, is_file, one_line, read_yaml
 from coldness.energies import DriftNoise
 from coldness.kernels import Kernel
-from coldness.signatures import arguments, find_class, nearest, takes_more
+from coldness.signatures import arguments, find_class, known_classes, nearest, takes_more
 from coldness.training.settings import Settings
 from coldness.training.table_rules import Decisions
 
@@ -380,8 +378,7 @@ def _expand_temperature(recipe: dict[str, Any]) -> None:
         if isinstance(source, dict) and "kernel" in source:
             given = _with_arguments(source, "kernel", f"{at}.kernel")
             name = str(source["kernel"].get("class_path")).split(".")[-1]
-            named = getattr(kernels, name, None)
-            kind = named if inspect.isclass(named) and issubclass(named, Kernel) else Kernel
+            kind: type[Kernel] = known_classes(Kernel).get(name, Kernel)
             step_size = kind.step_for_noise(temperature.noise)
             given.setdefault("step_size", float(f"{step_size:.12g}"))
 
