@@ -94,6 +94,9 @@ def test_what_was_written_without_checksums_is_read(run: Path) -> None:
     assert np.load(checked_npz(run / "a.npz"))["x"].tolist() == [0, 1, 2]
     (run / "a.json").write_text('{\n  "d": 0.5\n}\n')
     assert load_json(run / "a.json") == {"d": 0.5}
+    (run / "a.json").write_text('{\n  "d": ' + "1" * 5000 + "\n}\n")
+    with pytest.raises(BadFile, match="not JSON"):
+        load_json(run / "a.json")
     card = run / "model" / "model.yaml"
     card.write_text("\n".join([MARK, *card.read_text().splitlines()[1:]]))
     coldness.load(run)

@@ -119,7 +119,9 @@ def load_json(path: Path) -> dict[str, Any]:
         if (found or LAST_ENTRY.search(text)) and tail != f'{digest(body.encode())}"\n}}\n':
             raise Damaged(path)
         values = json.loads(text)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except Damaged:
+        raise
+    except (ValueError, RecursionError) as error:  # bytes, JSON, or a number of too many digits
         raise Damaged(path, "it is not JSON") from error
     if not isinstance(values, dict):
         raise Damaged(path, "it holds no JSON object")
