@@ -20,7 +20,8 @@ SOON = {
     "degenerate-dimension": (300, {"gap"}, []),
     "energy-drift": (100, {"gap"}, []),
     "large-step": (80, {"gap"}, []),
-    "learning-rate": (700, {"gap", "gradient", "not_finite"}, []),
+    # The recipe's rate fails between iterations 600 and 800, which depends on the processor.
+    "learning-rate": (300, {"gap", "gradient", "not_finite"}, ["--optimiser.lr=0.1"]),
     "nan-gradient": (40, {"not_finite"}, [NAN]),
     "poisoned-bank": (220, {"gap"}, ["--sources.0.start.at=200"]),
     "shifted-start": (200, {"gap"}, []),

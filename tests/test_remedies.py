@@ -280,13 +280,19 @@ def test_advice_is_one_sentence_with_values() -> None:
 def test_advice_reaches_terminal_and_report(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A learning rate that is too high by far: every time that it is restored, the gap runs off."""
+    """A learning rate that is too high by far: every time that it is restored, the run starves
+    again, with five of six seeds; at a rate of 30 it depends on the processor."""
     ladder: Any = (
         "--guard.ladder=[{class_path: SmallerRate, init_args: {factor: 0.001, cool_down: 20}}]"
     )
-    words = ("--optimiser.lr=30", "--iterations=80", "--guard.every=5", "--guard.snapshot_every=10")
+    words = (
+        "--optimiser.lr=10",
+        "--iterations=200",
+        "--guard.every=5",
+        "--guard.snapshot_every=10",
+    )
     fit(build(settings("mixture2d", *words, ladder)), tmp_path)
-    sentence = "Set optimiser.lr to 0.03 (it is 30): the run recovered only with 0.001 times"
+    sentence = "Set optimiser.lr to 0.01 (it is 10): the run recovered only with 0.001 times"
     assert sentence in caplog.text
     told = [
         e.text for episode in story(read_events(tmp_path / "events.jsonl")) for e in episode.done
