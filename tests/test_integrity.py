@@ -15,6 +15,7 @@ import torch
 import coldness
 from coldness.cards import MARK
 from coldness.checksums import checked_npz, load_json, save_json, save_npz
+from coldness.cli.main import main
 from coldness.files import BadFile
 from coldness.runs.checkpoints import Checkpoints, drop_later, saved
 from coldness.runs.folder import FolderError, RunFolder
@@ -163,6 +164,9 @@ def test_without_its_checkpoints_a_run_does_not_start_over(run: Path, recipe: Re
     with pytest.raises(FolderError, match="checkpoints are gone"):
         carry_out(recipe, out=run, resume=True)
     assert (run / "metrics.csv").read_bytes() == rows
+    (run / "metrics.csv").unlink()
+    with pytest.raises(FolderError, match="checkpoints are gone"):  # of a model that is there
+        carry_out(recipe, out=run, resume=True)
 
 
 @pytest.mark.parametrize("how", ["missing", "damaged"])
@@ -227,6 +231,23 @@ def test_snapshots_with_fields_of_other_types_are_left_out(
     carry_out(recipe, out=run, resume=True)
     assert "without this snapshot" in caplog.text
     assert weights(run) == weights(whole)
+
+
+@pytest.mark.parametrize("x", [5, torch.zeros(3), torch.zeros(1000, 3)], ids=["5", "3", "3D"])
+def test_an_evaluation_refuses_banks_of_other_types(
+    x: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bank = "--sources.0.start={class_path: Bank, init_args: {capacity: 1000}}"
+    carry_out(read("mixture2d", *BRIEF, "--iterations=10", bank), out=tmp_path / "run")
+    path = tmp_path / "run" / "checkpoints" / "iteration-10.ckpt"
+    wrong = changed(load_checkpoint(path), ["sources", "0", "start", "x"], x)
+    assert isinstance(wrong, dict)
+    save_checkpoint(path, wrong)
+    capsys.readouterr()
+    assert main(["evaluate", str(tmp_path / "run"), "--samples=50"]) == 2
+    said = [line for line in capsys.readouterr().err.splitlines() if "coldness: " in line]
+    assert len(said) == 1
+    assert "does not fit the bank" in said[0]
 
 
 def test_missing_fields_are_refused_too(run: Path, recipe: Recipe) -> None:
