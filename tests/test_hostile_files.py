@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from coldness.data import Points
+from coldness.data import Points, Table
 from coldness.data.array_files import check_arrays
 from coldness.data.image_files import read_images
 from coldness.data.image_readers import MOST_PIXELS
@@ -139,6 +139,16 @@ def test_far_values_are_noted_and_endless_ones_refused() -> None:
     x[7, 1] = 1e30
     with pytest.raises(BadPoints, match=r"column 1 of data holds 1e\+30.*recipe table"):
         Points.of(x)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_table_notes_far_values_wherever_they_are(seed: int) -> None:
+    """In the training part, and in what is held out: either way they are compressed."""
+    x = gaussian()
+    assert not any("far from" in note for note in Table.of(x, split_seed=seed).notes)
+    x[7, 1] = 1e30
+    (note,) = [note for note in Table.of(x, split_seed=seed).notes if "far from" in note]
+    assert note.endswith(("compressed beyond 5 standard deviations", "of training, compressed"))
 
 
 METRICS = {

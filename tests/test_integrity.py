@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import shutil
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import torch
 import coldness
 from coldness.cards import MARK
 from coldness.checksums import checked_npz, load_json, save_json, save_npz
+from coldness.cli.main import main
 from coldness.files import BadFile
 from coldness.runs.checkpoints import Checkpoints, drop_later, saved
 from coldness.runs.folder import FolderError, RunFolder
@@ -162,6 +164,9 @@ def test_without_its_checkpoints_a_run_does_not_start_over(run: Path, recipe: Re
     with pytest.raises(FolderError, match="checkpoints are gone"):
         carry_out(recipe, out=run, resume=True)
     assert (run / "metrics.csv").read_bytes() == rows
+    (run / "metrics.csv").unlink()
+    with pytest.raises(FolderError, match="checkpoints are gone"):  # of a model that is there
+        carry_out(recipe, out=run, resume=True)
 
 
 @pytest.mark.parametrize("how", ["missing", "damaged"])
@@ -174,6 +179,89 @@ def test_a_bad_snapshot_of_the_guard_does_not_block_the_checkpoint(
     carry_out(recipe, out=run, resume=True)
     assert weights(run) == weights(whole)
     assert "without this snapshot" in caplog.text
+
+
+FIELDS: dict[str, object] = {
+    "iteration": "x", "attempt": None, "seconds": [1], "validated": 5, "held_out": {"a": "b"},
+    "energy": 5, "sources": {}, "terms": 5, "data_generator": 5,
+    "guard": 5, "guard.watch": "x", "guard.watch.laws": {"a": 1}, "guard.watch.laws.d": None,
+    "guard.watch.laws.d.values": "x", "guard.watch.laws.d.reference": [], "guard.watch.gaps": ["x"],
+    "guard.snapshots": [None], "guard.spell": {"a": 1}, "guard.relief": {"rate": []},
+    "guard.warned": {"gap": "x"}, "guard.lost": "x", "guard.events": math.nan,
+    "optimiser": [], "optimiser.state": 5, "optimiser.state.0.step": torch.zeros(3),
+    "optimiser.state.0.exp_avg": True, "optimiser.state.0.exp_avg_sq": torch.zeros(3),
+    "optimiser.state.0.max_exp_avg_sq": torch.zeros(3), "optimiser.param_groups.0.amsgrad": True,
+    "optimiser.param_groups.0.betas": (0.9,), "optimiser.param_groups.0.eps": torch.zeros(3),
+}  # fmt: skip
+"""Values of other types. With those of the optimiser, Adam writes elsewhere or crashes."""
+
+
+def changed(state: object, names: list[str], value: object) -> object:
+    if not names:
+        return value
+    key = int(names[0]) if names[0].isdigit() else names[0]
+    if isinstance(state, list):
+        return [changed(v, names[1:], value) if k == key else v for k, v in enumerate(state)]
+    assert isinstance(state, dict)
+    return {**state, key: changed(state.get(key), names[1:], value)}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_fields_of_other_types_are_refused_in_one_line(
+    name: str, run: Path, recipe: Recipe
+) -> None:
+    """Of a checkpoint whose checksum is right."""
+    path, rows = run / "checkpoints" / "iteration-50.ckpt", (run / "metrics.csv").read_bytes()
+    wrong = changed(load_checkpoint(path), name.split("."), FIELDS[name])
+    assert isinstance(wrong, dict)
+    save_checkpoint(path, wrong)
+    with pytest.raises(BadFile, match=r"^[^\n]{1,300}$"):
+        carry_out(recipe, out=run, resume=True)
+    assert (run / "metrics.csv").read_bytes() == rows
+
+
+@pytest.mark.parametrize("name", ["iteration", "energy", "optimiser.state", "sources"])
+def test_snapshots_with_fields_of_other_types_are_left_out(
+    name: str, run: Path, whole: Path, recipe: Recipe, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = run / "checkpoints" / "good-0-0.ckpt"
+    wrong = changed(load_checkpoint(path), name.split("."), 5.5)
+    assert isinstance(wrong, dict)
+    save_checkpoint(path, wrong)
+    carry_out(recipe, out=run, resume=True)
+    assert "without this snapshot" in caplog.text
+    assert weights(run) == weights(whole)
+
+
+@pytest.mark.parametrize("x", [5, torch.zeros(3), torch.zeros(1000, 3)], ids=["5", "3", "3D"])
+def test_an_evaluation_refuses_banks_of_other_types(
+    x: object, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bank = "--sources.0.start={class_path: Bank, init_args: {capacity: 1000}}"
+    carry_out(read("mixture2d", *BRIEF, "--iterations=10", bank), out=tmp_path / "run")
+    path = tmp_path / "run" / "checkpoints" / "iteration-10.ckpt"
+    wrong = changed(load_checkpoint(path), ["sources", "0", "start", "x"], x)
+    assert isinstance(wrong, dict)
+    save_checkpoint(path, wrong)
+    capsys.readouterr()
+    assert main(["evaluate", str(tmp_path / "run"), "--samples=50"]) == 2
+    said = [line for line in capsys.readouterr().err.splitlines() if "coldness: " in line]
+    assert len(said) == 1
+    assert "does not fit the bank" in said[0]
+
+
+def test_missing_fields_are_refused_too(run: Path, recipe: Recipe) -> None:
+    path = run / "checkpoints" / "iteration-50.ckpt"
+    whole = load_checkpoint(path)
+    for name in ("iteration", "energy", "optimiser", "sources", "chain_generator"):
+        save_checkpoint(path, {k: v for k, v in whole.items() if k != name})
+        with pytest.raises(BadFile, match="does not fit"):
+            carry_out(recipe, out=run, resume=True)
+    for name in ("watch", "snapshots", "spell", "relief", "warned", "events"):
+        guard = {k: v for k, v in whole["guard"].items() if k != name}
+        save_checkpoint(path, {**whole, "guard": guard})
+        with pytest.raises(BadFile, match="does not fit its guard"):
+            carry_out(recipe, out=run, resume=True)
 
 
 def test_keep_may_change_on_resume(run: Path, recipe: Recipe) -> None:

@@ -121,6 +121,23 @@ def test_folders_within_a_run_are_no_links(tmp_path: Path, recipe: Recipe) -> No
     assert saved(out / "checkpoints")
 
 
+@pytest.mark.parametrize("name", ["metrics.csv", "events.jsonl"])
+def test_a_run_whose_log_is_a_link_keeps_its_checkpoints(
+    name: str, tmp_path: Path, recipe: Recipe
+) -> None:
+    """Resuming from an older checkpoint removes later ones; not if it is refused."""
+    out, victim = tmp_path / "run", tmp_path / "victim"
+    carry_out(recipe, out=out)
+    before = [path.name for path in saved(out / "checkpoints")]
+    victim.write_text("precious")
+    (out / name).unlink(missing_ok=True)
+    (out / name).symlink_to(victim)
+    with pytest.raises(FolderError, match=f"{name} is a symbolic link"):
+        carry_out(recipe, out=out, resume_from=10)
+    assert [path.name for path in saved(out / "checkpoints")] == before
+    assert victim.read_text() == "precious"
+
+
 def test_killed_while_it_is_overwritten_a_run_can_be_overwritten_again(
     tmp_path: Path, recipe: Recipe, monkeypatch: pytest.MonkeyPatch
 ) -> None:

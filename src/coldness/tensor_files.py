@@ -2,6 +2,7 @@
 
 A checkpoint holds everything mutable: parameters, optimiser, average, chain banks, generators
 and the iteration. Its checksum is verified when it is read. Loading never runs code from the file.
+`check_form` compares what was read with a state of the run that it is for.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import io
 import logging
 import warnings
+from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from coldness.checksums import Damaged, headed, without_head
+from coldness.documents import shortened
 from coldness.files import BadFile, write_atomically
 
 FORMAT = "coldness-checkpoint-3"
@@ -25,7 +29,83 @@ WITHOUT_CHECKSUM = "coldness-checkpoint-2"
 OF_0_1 = "coldness-checkpoint-1"
 ZIP = b"PK"
 
+EVERY = "*"
+"""In a form: stands for all names of a dictionary."""
+
+MISFITS = (KeyError, ValueError, RuntimeError, TypeError, AttributeError, IndexError, OverflowError)
+"""Errors of a state that does not fit what it is loaded into."""
+
 log = logging.getLogger("coldness")
+
+
+def misfit(what: str, error: Exception) -> BadFile:
+    """The error of a state in which `what` does not fit; its message is one line."""
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return BadFile(f"{what} ({shortened(line, 150)})")
+
+
+@dataclass(frozen=True)
+class Maybe:
+    """In a form: None, or a value of this form."""
+
+    form: Any
+
+
+def form_of(state: Any) -> Any:
+    """The form of a state: its tensors without their values."""
+    if isinstance(state, Tensor):
+        return torch.empty_like(state, device="meta")
+    if isinstance(state, dict):
+        return {name: form_of(value) for name, value in state.items()}
+    if isinstance(state, Maybe):
+        return Maybe(form_of(state.form))
+    if isinstance(state, list | tuple):
+        return type(state)(form_of(value) for value in state)
+    return state
+
+
+def check_form(state: Any, form: Any, at: str) -> None:
+    """Compares a state that was read with one that the run would write.
+
+    A kernel of PyTorch that is handed a tensor of another shape, or something else than a tensor,
+    may crash the process instead of raising an error.
+
+        tensor        the same type of numbers and the same shape; any shape if the form is empty
+        dictionary    no names that the form lacks, if it has any; EVERY stands for all
+        list, tuple   as many entries, each like that of the form
+        list of one   any number of entries like it; of none: any list
+        None          anything
+        value         the same type; an int may stand for a float
+
+    Args:
+        state: nested dictionaries, lists and tuples of tensors and plain values.
+        form: of the same kind; `form_of` a state.
+        at: what the state is, for the message.
+    Raises:
+        BadFile: they differ; the message names the place.
+    """
+    same, inner = True, []
+    if isinstance(form, Maybe):
+        inner = [] if state is None else [(state, form.form, at)]
+    elif isinstance(form, Tensor):
+        same = isinstance(state, Tensor) and state.dtype == form.dtype
+        same = same and (not form.numel() or state.shape == form.shape)
+    elif isinstance(form, dict):
+        same = isinstance(state, dict) and (not form or EVERY in form or set(state) <= set(form))
+        if same and form:
+            inner = [(v, form.get(k, form.get(EVERY)), f"{at}, {k}") for k, v in state.items()]
+    elif isinstance(form, list | tuple):
+        any_number = isinstance(form, list) and len(form) < 2
+        same = isinstance(state, list | tuple) and (any_number or len(state) == len(form))
+        if same and form:
+            entries = repeat(form[0]) if any_number else form
+            inner = [(v, f, at) for v, f in zip(state, entries, strict=False)]
+    elif form is not None:
+        same = type(state) is type(form) or (type(form) is float and type(state) is int)
+    if not same:
+        raise BadFile(f"{shortened(at, 200)} is not what this run would write")
+    for each in inner:
+        check_form(*each)
 
 
 def save_checkpoint(path: Path, state: dict[str, Any], *, into_folder: bool = True) -> None:

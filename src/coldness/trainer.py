@@ -186,7 +186,7 @@ def carry_out(
                 kept = folder.command() if resume else command
                 folder.save_config(recipe.text, recipe.name, kept, mark)
                 if state is not None:
-                    training.load_state_dict(state)
+                    training.resume(state)
                     drop_later(folder.checkpoints, state)
                 return _fit(training, folder, bar, stage, notes if state is None else ())
             except KeyboardInterrupt as error:

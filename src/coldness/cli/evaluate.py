@@ -46,6 +46,7 @@ from coldness.progress import stages
 from coldness.report import write_report
 from coldness.runs.checkpoints import newest
 from coldness.runs.folder import FolderError, RunFolder, as_json
+from coldness.tensor_files import MISFITS, misfit
 from coldness.training.health import training_metrics
 from coldness.training.recipe import Recipe, RecipeError
 from coldness.training.settings import Evaluation, Settings
@@ -165,7 +166,16 @@ def _banks(folder: RunFolder, settings: Settings | None, model: Model) -> Banks:
         return {}
     for source in settings.sources:
         source.start.bind(model.energy)
-    return banks_of(settings.sources, found[1]["sources"])
+    path, state = found
+    try:
+        banks = banks_of(settings.sources, state["sources"])
+        for start, saved in banks.values():
+            slots = start.slots(saved)
+            if slots is not None and slots[0].shape[1:] != model.domain.shape:
+                raise ValueError(f"chains of shape {tuple(slots[0].shape)}")
+    except MISFITS as error:
+        raise misfit(f"{path} does not fit the bank of this run", error) from error
+    return banks
 
 
 def _how(settings: Settings | None, given: argparse.Namespace) -> Evaluation:

@@ -135,7 +135,8 @@ class Table(Labelled):
         order, tested, kept = split(count, held_out, split_seed, validation, VALIDATION)
         survey = Survey.of(sheet, order[tested + kept :].numpy(), path)
         self._notes: list[str] = []
-        self.units = _Columns(sheet, survey, self._notes, path).units()
+        held = order[: tested + kept].numpy()
+        self.units = _Columns(sheet, survey, self._notes, path, held).units()
         self.places = order[:tested]
         x, self.missing = _filled(sheet, self.units, survey, order, tested, split_seed)
         self.test, self.validation = x[:tested], x[tested : tested + kept]
@@ -270,10 +271,14 @@ class _Columns:
         survey: what its training part holds.
         notes: list that sentences about columns are added to.
         path: for messages.
+        held: rows that are not of the training part.
     """
 
-    def __init__(self, sheet: Sheet, survey: Survey, notes: list[str], path: str) -> None:
+    def __init__(
+        self, sheet: Sheet, survey: Survey, notes: list[str], path: str, held: NDArray[np.int64]
+    ) -> None:
         self.sheet, self.survey, self.notes, self.path = sheet, survey, notes, path
+        self.held = held
         self.said: dict[str, list[str]] = {}
         columns = len(sheet.names)
         self.kinds = [""] * columns
@@ -370,7 +375,12 @@ class _Columns:
             plain = float(np.hypot(s.std[j], self.steps[j] / math.sqrt(12)))
             farthest = float(np.abs((ends - s.mean[j]) / plain).max())
         if far <= FAR and math.isfinite(plain) and math.isfinite(farthest):
-            return float(s.mean[j]), plain, max(ROOM, 2 * farthest), 0.0, 1.0
+            knee = max(ROOM, 2 * farthest)
+            with np.errstate(over="ignore"):
+                beyond = np.abs(self.sheet.values[self.held, j] - s.mean[j]) / plain > knee
+            if beyond.any():
+                self._say(j, "held-out values far from those of training, compressed")
+            return float(s.mean[j]), plain, knee, 0.0, 1.0
         if robust is None or not math.isfinite(far):
             raise BadPoints(
                 f"column {self.sheet.names[j]!r} of {self.path} has values too large for a scale: "

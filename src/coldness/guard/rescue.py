@@ -23,7 +23,15 @@ from coldness.guard.policy import Diverged, Guard
 from coldness.guard.remedies import Cause, Relief, Treated
 from coldness.guard.watch import Alarm, Watch
 from coldness.runs.events import EventLog
-from coldness.tensor_files import load_checkpoint, save_checkpoint
+from coldness.tensor_files import (
+    EVERY,
+    MISFITS,
+    Maybe,
+    check_form,
+    load_checkpoint,
+    misfit,
+    save_checkpoint,
+)
 
 log = logging.getLogger("coldness")
 
@@ -52,6 +60,9 @@ class Guarded(Treated, Protocol):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores it."""
+
+    def check_form(self, state: dict[str, Any], at: str) -> None:
+        """Raises BadFile for a state that is not of the form of this run's."""
 
     def reseed(self) -> None:
         """Seeds the random numbers anew, by the number of the attempt."""
@@ -89,6 +100,18 @@ class Spell:
     empty: int = 0
 
 
+FORM = {
+    "watch": {},
+    "snapshots": [""],
+    "spell": Maybe({**asdict(Spell("gap")), "relaxed": Maybe(0)}),
+    "relief": asdict(Relief()),
+    "warned": {EVERY: 0},
+    "lost": 0,
+    "events": 0,
+}
+"""Of the guard's state."""
+
+
 class Rescue:
     """The guard at work in one run.
 
@@ -117,14 +140,13 @@ class Rescue:
         self.relief = Relief()
         self.warned: dict[str, int] = {}
         self.lost = 0
-        if kept is not None:
-            self._load(kept)
+        events = 0 if kept is None else self._load(kept)
         path = None if folder is None else folder / "events.jsonl"
-        self.events = EventLog(path, 0 if kept is None else kept["events"])
+        self.events = EventLog(path, events)
         last = self.events.last
-        if last is not None and last["event"] == "stopped":
-            t = run.iteration
-            self._add("resumed", t, last["cause"], None, f"resumed from iteration {t}")
+        if last is not None and last.get("event") == "stopped":
+            t, cause = run.iteration, str(last.get("cause"))
+            self._add("resumed", t, cause, None, f"resumed from iteration {t}")
         if not self.snapshots:
             self.snapshot()
 
@@ -176,16 +198,23 @@ class Rescue:
             if path.name not in names:
                 remove(path)
 
-    def _load(self, state: dict[str, Any]) -> None:
-        self.watch.load_state_dict(state["watch"])
+    def _load(self, state: dict[str, Any]) -> int:
+        """Restores a state; returns the number of events until then."""
         assert self.folder is not None
-        self.snapshots = _whole(self.folder, state["snapshots"])
-        self.spell = None if state["spell"] is None else Spell(**state["spell"])
-        self.relief = Relief(**state["relief"])
-        self.warned = dict(state["warned"])
-        self.lost = state.get("lost", 0)  # runs of 0.9 did not count them
+        try:
+            check_form(state, FORM, "the guard")
+            self.watch.load_state_dict(state["watch"])
+            self.snapshots = _whole(self.folder, state["snapshots"], self.run)
+            self.spell = None if state["spell"] is None else Spell(**state["spell"])
+            self.relief = Relief(**state["relief"])
+            self.warned = dict(state["warned"])
+            self.lost = state.get("lost", 0)  # runs of 0.9 did not count them
+            events: int = state["events"]
+        except MISFITS as error:
+            raise misfit("the checkpoint does not fit its guard", error) from error
         if self.spell is not None and self.spell.relaxed is None:
             self.run.relieve(self.relief)
+        return events
 
     def snapshot(self) -> None:
         """Keeps a copy of all mutable state."""
@@ -331,12 +360,16 @@ class Rescue:
         )
 
 
-def _whole(folder: Path, names: list[str]) -> list[dict[str, Any]]:
+def _whole(folder: Path, names: list[str], run: Guarded) -> list[dict[str, Any]]:
     """Snapshots that can be read; without any, the run takes a new one where it is."""
     snapshots = []
     for name in names:
         try:
-            snapshots.append(load_checkpoint(folder / name))
+            snapshot = load_checkpoint(folder / name)
+            run.check_form(snapshot, f"{folder / name}")
+            if not {"iteration", "attempt"} <= set(snapshot):
+                raise BadFile(f"{folder / name} is no snapshot")
+            snapshots.append(snapshot)
         except BadFile as error:
             log.warning("%s; the guard goes on without this snapshot", error)
     return snapshots

@@ -41,6 +41,7 @@ import numpy as np
 from coldness.diagnostics.cusum import Cusum
 from coldness.guard.remedies import Cause
 from coldness.metrics import of_sources
+from coldness.tensor_files import EVERY, Maybe, check_form
 
 Row = Mapping[str, float]
 
@@ -75,6 +76,13 @@ SMALLEST = 1e-30
 
 KEPT = ("unseen", "gaps", "scales", "starved_gaps", "outside")
 """Series that the checkpoint holds."""
+
+FORM = {
+    **{name: [0.0] for name in KEPT},
+    "unseen": [{EVERY: 0.0}],
+    "laws": {EVERY: {**asdict(Cusum()), "values": [0.0], "reference": Maybe([0.0])}},
+}
+"""Of the state."""
 
 
 @dataclass(frozen=True)
@@ -175,9 +183,10 @@ class Watch:
         return {**kept, "laws": {name: asdict(law) for name, law in self.laws.items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        check_form(state, FORM, "the watch of the guard")
         for name in KEPT:
             setattr(self, name, list(state.get(name, [])))  # runs of 0.7 had fewer
-        self.laws = {name: _restored(law) for name, law in state["laws"].items()}
+        self.laws = _laws() | {name: _restored(law) for name, law in state["laws"].items()}
 
     def _of_column(self, name: str, rows: Sequence[Row]) -> Alarm | None:
         values = self._largest(name, rows)
@@ -262,5 +271,7 @@ def _laws() -> dict[str, Cusum]:
 
 
 def _restored(law: dict[str, Any]) -> Cusum:
-    reference = law["reference"]
-    return Cusum(**{**law, "reference": None if reference is None else tuple(reference)})
+    if law["reference"] is None:
+        return Cusum(**law)
+    middle, spread = law["reference"]
+    return Cusum(**{**law, "reference": (middle, spread)})

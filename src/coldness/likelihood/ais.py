@@ -72,7 +72,7 @@ nats in 50 dimensions."""
 
 LEVELS_PER_CHUNK = 8
 
-MOST_LEVELS = 1_000_000
+MOST_LEVELS, MOST_CHAINS = 1_000_000, 1_000_000
 """A thousand times as many as any model here needed; more would take days."""
 
 
@@ -110,6 +110,8 @@ class AIS:
                 f"levels and settling of AIS must be <= {MOST_LEVELS:,}, got {self.levels:,} and "
                 f"{self.settling:,}"
             )
+        if self.chains > MOST_CHAINS:
+            raise ValueError(f"chains of AIS must be <= {MOST_CHAINS:,}, got {self.chains:,}")
         if self.chains < 2 or self.levels < 2 or self.settling < 0:
             raise ValueError(
                 "chains and levels of AIS must be >= 2 and settling >= 0, got "

@@ -62,6 +62,7 @@ from coldness.kernels.base import State
 from coldness.kernels.run import frozen, tempered_field
 from coldness.likelihood.ais import (
     AIS,
+    MOST_CHAINS,
     MOST_LEVELS,
     STEP_FACTORS,
     NotFinite,
@@ -118,8 +119,11 @@ class Walkers:
         for name in ("every", "steps", "points"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} of walkers must be >= 1, got {getattr(self, name)}")
-        if self.levels > MOST_LEVELS:
-            raise ValueError(f"levels of walkers must be <= {MOST_LEVELS:,}, got {self.levels:,}")
+        for name, most in (("levels", MOST_LEVELS), ("chains", MOST_CHAINS)):
+            if getattr(self, name) > most:
+                raise ValueError(
+                    f"{name} of walkers must be <= {most:,}, got {getattr(self, name):,}"
+                )
         if self.groups < 2 or self.chains % self.groups or self.chains < 2 * self.groups:
             raise ValueError(
                 "chains of walkers must be a multiple of groups >= 2, with two walkers or more in "

@@ -23,7 +23,6 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from coldness.data import as_data, fingerprint
-from coldness.files import BadFile
 from coldness.guard.policy import Diverged
 from coldness.machine import threads
 from coldness.nets import Encoder
@@ -35,6 +34,7 @@ from coldness.runs.folder import FolderError, RunFolder
 from coldness.runs.log import MetricsLog
 from coldness.seeds import generators
 from coldness.signals import Interrupted, number_of, waiting
+from coldness.tensor_files import MISFITS, check_form, misfit
 from coldness.trainer import check_same, data_options, what_is_saved
 from coldness.training.fit import ITERATIONS_PER_BLOCK
 from coldness.training.recipe import Recipe, RecipeError
@@ -216,14 +216,15 @@ class Run:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        form = self.state_dict()
+        check_form({k: v for k, v in state.items() if k in form}, form, "the checkpoint")
         try:
             self.iteration, self.seconds = state["iteration"], state["seconds"]
             self.last = state["last"]
             self.data_generator.set_state(state["data_generator"])
             self.settings.method.load_state_dict(state["method"])
-        except (KeyError, ValueError, RuntimeError, TypeError, AttributeError, IndexError) as error:
-            line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise BadFile(f"the checkpoint does not fit this run's settings ({line})") from error
+        except MISFITS as error:
+            raise misfit("the checkpoint does not fit this run's settings", error) from error
 
 
 def fit(run: Run, folder: RunFolder | None, on_block: OnBlock) -> None:

@@ -38,8 +38,8 @@ except ImportError:  # not on Windows, where a folder is not locked
     fcntl = None
 
 MARK = "# a run of coldness"
-FOLDERS = ("checkpoints", "model", "tensorboard")
-"""Folders within, which must be no links: files would be written elsewhere."""
+WRITTEN_INTO = ("checkpoints", "model", "tensorboard", "metrics.csv", "events.jsonl")
+"""Folders within and logs, which must be no links: they would be written into elsewhere."""
 
 OURS = (
     "config.yaml",
@@ -165,23 +165,24 @@ class RunFolder:
         A run that is killed here can be overwritten again.
 
         Raises:
-            FolderError: a folder within is a link.
+            FolderError: a folder within, or a log, is a link.
         """
         for name in reversed(OURS) if overwrite else ():
             remove(self.path / name)
-        for name in FOLDERS:
+        for name in WRITTEN_INTO:
             if (self.path / name).is_symlink():
                 raise FolderError(
-                    f"{self.path / name} is a symbolic link, which is not followed: put a folder "
-                    "in its place, or --overwrite the run"
+                    f"{self.path / name} is a symbolic link, which is not followed: put what it "
+                    "leads to in its place, or --overwrite the run"
                 )
         for folder in (self.path, self.model, self.checkpoints):
             sweep(folder)
 
     def begun(self) -> bool:
-        """Whether iterations of the run were made."""
-        rows = self.path / "metrics.csv"
-        return rows.is_file() and rows.stat().st_size > 0
+        """Whether iterations of the run were made, by the files that come of them."""
+        files = ("metrics.csv", "model/model.yaml", "metrics.json", "evaluation.npz", "row.json")
+        there = (self.path / name for name in files)
+        return any(path.is_file() and path.stat().st_size > 0 for path in there)
 
     def saved_state(self, which: int | str | Path | None = None) -> dict[str, Any] | None:
         """The state to resume from; None if the run was stopped before it saved any.

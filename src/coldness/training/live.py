@@ -27,6 +27,7 @@ from coldness.likelihood.potential import potential
 from coldness.likelihood.walkers import REST, Estimate, Population
 from coldness.objectives import Term
 from coldness.seeds import own_generator
+from coldness.tensor_files import EVERY, Maybe
 from coldness.training.settings import Settings
 from coldness.training.stopping import Stopping
 
@@ -231,6 +232,14 @@ class Live:
             "best": self.best,
             "last": dict(self.last),
         }
+
+    def form(self, run: Measured) -> dict[str, Any] | None:
+        """What stands for a state, in tensor_files.check_form."""
+        state = self.state_dict()
+        if state is None:
+            return None
+        stopping = {**state["stopping"], "weights": Maybe(self._weights(run))}
+        return {**state, "stopping": stopping, "last": {EVERY: 0.0}}
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
         """Restores a state; walkers start anew where their number has changed."""

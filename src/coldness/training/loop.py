@@ -24,7 +24,6 @@ from torch import Tensor
 from coldness.batching import checkpointed
 from coldness.chains.source import repeated
 from coldness.diagnostics.weights import largest_beta_of
-from coldness.files import BadFile
 from coldness.guard.remedies import Cause, Relief
 from coldness.guard.rescue import copied
 from coldness.kernels.run import Chains, frozen
@@ -35,6 +34,7 @@ from coldness.objectives.contrast import moments, normalised
 from coldness.precision import autocast
 from coldness.runs.log import ATTEMPT
 from coldness.seeds import generators
+from coldness.tensor_files import EVERY, MISFITS, Maybe, check_form, form_of, misfit
 from coldness.training.advice import advice, first_change
 from coldness.training.effective import Effective, effective
 from coldness.training.ema import MovingAverage
@@ -92,6 +92,7 @@ class Training:
         self.guard_state: dict[str, Any] | None = None
         self.held_out: dict[str, float] = {}
         self.relief = Relief()
+        self.form: dict[str, Any] = {}  # of all mutable state, once `check` has seen it
 
     def iterate(self) -> Metrics:
         """Updates the network once; returns the metrics of this iteration."""
@@ -277,6 +278,13 @@ class Training:
         before = [dict(vars(part)) for part in parts]
         self.compiled = [False] * len(compiled)
         self.iterate()
+        self.form = {
+            **form_of(self.state_dict()),
+            "validated": {EVERY: 0.0},
+            "live": Maybe(form_of(self.live.form(self))),
+            "guard": Maybe({}),
+            "held_out": {EVERY: 0.0},
+        }
         self.compiled, self.x_model = compiled, torch.empty(0)
         for part, values in zip(parts, before, strict=True):
             vars(part).update(values)
@@ -352,9 +360,28 @@ class Training:
             self.validated = dict(state.get("validated", {}))  # nor of 0.6
             self.guard_state = state.get("guard")
             self.held_out = dict(state.get("held_out", {}))
-        except (KeyError, ValueError, RuntimeError, TypeError, AttributeError, IndexError) as error:
-            line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise BadFile(f"the checkpoint does not fit this run's settings ({line})") from error
+        except MISFITS as error:
+            raise misfit("the checkpoint does not fit this run's settings", error) from error
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Loads what a file holds; one iteration is tried and undone, for it may fail only there.
+
+        Raises:
+            BadFile: the state is not one of this run.
+        """
+        self.check_form(state, "the checkpoint")
+        self.load_state_dict(state)
+        guard_state, held_out = self.guard_state, self.held_out
+        try:
+            self.check()
+        except MISFITS as error:
+            raise misfit("the checkpoint does not run", error) from error
+        self.guard_state, self.held_out = guard_state, held_out
+
+    def check_form(self, state: dict[str, Any], at: str) -> None:
+        """Raises BadFile for a state that is not of the form of this run's after an iteration."""
+        known = {name: value for name, value in state.items() if name in self.form}
+        check_form(known, self.form, at)
 
 
 def _of_source(

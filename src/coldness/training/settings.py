@@ -36,9 +36,10 @@ Features = Literal["effnet", "inception", "none"]
 FLOAT = 4
 """Bytes of a number of chains and weights."""
 
-MOST_SAMPLES, MOST_GRID = 1_000_000, 10_000
-"""Most samples and most points per side of the grid. Distances between all pairs of a million
-samples take a day, and densities on 10,000 x 10,000 points take several GB."""
+MOST_SAMPLES, MOST_GRID, MOST_LONG_STEPS = 1_000_000, 10_000, 10_000_000
+"""Most samples, points per side of the grid, and steps of long chains. Distances between all pairs
+of a million samples take a day, densities on 10,000 x 10,000 points several GB, and ten million
+steps of a small network an hour."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ class Evaluation:
     guidance: float | None = None
 
     def __post_init__(self) -> None:
-        for name, most in (("samples", MOST_SAMPLES), ("grid", MOST_GRID)):
+        bounds = (("samples", MOST_SAMPLES), ("grid", MOST_GRID), ("long_steps", MOST_LONG_STEPS))
+        for name, most in bounds:
             if getattr(self, name) > most:
                 raise ValueError(
                     f"evaluation.{name} must be <= {most:,}, got {getattr(self, name):,}"
