@@ -104,7 +104,7 @@ def _value(hint: Any, random: Random, depth: int, tame: bool) -> Any:
         return [_value(element_of(hint), random, depth - 1, tame) for _ in range(count)]
     known = list(known_classes(hint).values())
     if not known or depth == 0 or random.random() < 0.1:
-        return random.choice(values)
+        return copy.deepcopy(random.choice(values))
     cls = random.choice(known)
     fields = arguments(cls, is_factory(hint))
     chosen = [n for n, a in fields.items() if a.required or random.random() < 0.3]

@@ -1,8 +1,8 @@
-"""Mutated recipes, read as `coldness train` reads them; every fourth is built, every 20th examined.
+"""Mutated recipes, read as `coldness train` reads them; a fourth is built, every 20th examined.
 
 A recipe does harm if it ends in anything but the documented errors, in more than one line, in more
 than SLOW seconds, or with a file that was not there before. Those that are built have small
-numbers.
+numbers. Hypothesis makes the choices, so that findings do not come from one distribution alone.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ import time
 import traceback
 from pathlib import Path
 from random import Random
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import seed as seeded
+from hypothesis import strategies as st
 
 from campaigns.mutations import mutated
 from campaigns.tally import Tally
@@ -30,26 +34,42 @@ SLOW = 5.0
 
 
 def run(count: int, seed: int, folder: Path) -> Tally:
-    tally, random = Tally("recipes"), Random(seed)
+    tally = Tally("recipes")
     path = folder / "recipe.yaml"
+
+    @seeded(seed)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.integers(1, BUILT), st.randoms(use_true_random=False))
+    def each(kind: int, random: Random) -> None:
+        built = kind == BUILT
+        text = mutated(random, tame=built)
+        path.write_text(text, encoding="utf-8", errors="surrogateescape")
+        _try(path, built, tally)
+
     with contextlib.chdir(folder):
-        for k in range(count):
-            text = mutated(random, tame=k % BUILT == 0)
-            path.write_text(text, encoding="utf-8", errors="surrogateescape")
-            begin = time.perf_counter()
-            finding = _read(path, built=k % BUILT == 0)
-            seconds = time.perf_counter() - begin
-            if not finding and seconds > SLOW:
-                finding = f"took {seconds:.1f} s"
-            if not finding and k % EXAMINED == 0:
-                finding = _examined(path)
-            others = sorted(p.name for p in folder.iterdir() if p != path)
-            if others:
-                finding = finding or f"wrote {', '.join(others)}"
-            if finding:
-                finding = f"recipe {k}: {finding}"
-            tally.count(finding, seconds)
+        each()
     return tally
+
+
+def _try(path: Path, built: bool, tally: Tally) -> None:
+    """Reads the recipe in the file, and counts what came of it."""
+    k, begin = tally.tried, time.perf_counter()
+    finding = _read(path, built)
+    seconds = time.perf_counter() - begin
+    if not finding and seconds > SLOW:
+        finding = f"took {seconds:.1f} s"
+    if not finding and k % EXAMINED == 0:
+        finding = _examined(path)
+    others = sorted(p.name for p in path.parent.iterdir() if p != path)
+    if others:
+        finding = finding or f"wrote {', '.join(others)}"
+    tally.count(f"recipe {k}: {finding}" if finding else "", seconds)
 
 
 def _read(path: Path, built: bool) -> str:
