@@ -122,12 +122,17 @@ class BasicBlock(nn.Module):
         nn.init.zeros_(norm.weight)
         self.shortcut: nn.Module = nn.Identity()
         if inputs != outputs or stride != 1:
-            conv = _conv(inputs, outputs, 1, stride)
+            conv = _conv(inputs, outputs, 1)
             self.shortcut = nn.Sequential(conv, nn.BatchNorm2d(outputs))
+        self.stride = stride
         self.last = nn.ReLU(inplace=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.last(self.second(self.first(x)) + self.shortcut(x))
+        # The stride of the shortcut is a slice. In torch 2.13, the backward pass of a strided 1x1
+        # convolution of less than 16 channels in channels_last writes out of bounds on processors
+        # with AVX2 or AVX-512, and something else crashes, later.
+        strided = x[..., :: self.stride, :: self.stride]
+        return self.last(self.second(self.first(x)) + self.shortcut(strided))
 
 
 def _unit(inputs: int, outputs: int, stride: int = 1) -> nn.Module:
