@@ -1,6 +1,7 @@
 """The writer of all files of a run: they are whole or not there, and nothing else is touched.
 
     write_atomically   a whole file, by a temporary file beside it that takes its place
+    write_together     several of one folder, flushed at the same time, in the order given
     append             rows at the end of a log, all of them or none
     shorten            a log without its last rows, in place
     remove, sweep      what is no longer needed; temporary files of writers that were killed
@@ -18,8 +19,9 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,6 +32,10 @@ TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.partial")
 """Names of temporary files."""
 
 PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+Write = Callable[[BinaryIO], object]
+"""Fills a file."""
 
 
 class BadFile(ValueError):
@@ -52,36 +58,48 @@ def reached(point: str, path: Path) -> None:
     """
 
 
-def write_atomically(
-    path: Path, write: Callable[[BinaryIO], object], *, into_folder: bool = True
-) -> None:
-    """`write` fills a file that then takes the place of `path` in one move.
+def write_atomically(path: Path, write: Write) -> None:
+    """`write` fills a file that then takes the place of `path`, or of a link there, in one move."""
+    write_together([(path, write)])
+
+
+def write_together(files: Sequence[tuple[Path, Write]], logs: Sequence[Path] = ()) -> None:
+    """Whole files of one folder, which take their places in this order once all are on disk.
+
+    They are flushed to disk at the same time, which takes about as long as for one of them.
 
     Args:
-        path: of the file; a link there is replaced.
-        write: called with the temporary file.
-        into_folder: also wait until the folder's entry is on disk. A later write into the same
-            folder does so for all before it.
+        files: paths, and what fills the temporary file of each.
+        logs: plain files, as they are by then on disk before any of the others is in its place.
     """
-    beside = path.with_name(f".{path.name[:200]}.{secrets.token_hex(8)}.partial")
-    with _room(path):
-        reached("open", path)
-        descriptor = os.open(beside, PLAIN | os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                reached("write", path)
-                write(file)
-                file.flush()
-                reached("sync", path)
-                os.fsync(file.fileno())
-            reached("replace", path)
-            os.replace(beside, path)
-        except BaseException:
+    made: list[tuple[Path, Path]] = []
+    try:
+        with ExitStack() as opened:
+            descriptors = [opened.enter_context(_opened(path, os.O_RDWR)) for path in logs]
+            for path, write in files:
+                with _room(path):
+                    reached("open", path)
+                    beside = path.with_name(f".{path.name[:200]}.{secrets.token_hex(8)}.partial")
+                    new = PLAIN | os.O_WRONLY | os.O_CREAT | os.O_EXCL
+                    file = opened.enter_context(os.fdopen(os.open(beside, new, 0o666), "wb"))
+                    made.append((beside, path))
+                    reached("write", path)
+                    write(file)
+                    file.flush()
+                    reached("sync", path)
+                descriptors.append(file.fileno())
+            with _room(files[-1][0]):
+                _sync_all(descriptors)
+        for beside, path in made:
+            with _room(path):
+                reached("replace", path)
+                os.replace(beside, path)
+                reached("replaced", path)
+    except BaseException:
+        for beside, _ in made:
             beside.unlink(missing_ok=True)
-            raise
-        reached("replaced", path)
-        if into_folder:
-            _sync_folder(path.parent)
+        raise
+    _sync_folder(files[-1][0].parent)
 
 
 def append(path: Path, rows: bytes) -> None:
@@ -111,12 +129,6 @@ def shorten(path: Path, kept: bytes) -> None:
             os.fsync(descriptor)
             return
     write_atomically(path, lambda file: file.write(kept))
-
-
-def sync(path: Path) -> None:
-    """Waits until the rows of a log are on disk."""
-    with _opened(path, os.O_RDWR) as descriptor:
-        os.fsync(descriptor)
 
 
 def remove(path: Path) -> None:
@@ -167,6 +179,15 @@ def _room(path: Path) -> Iterator[None]:
         if error.errno not in FULL:
             raise
         raise FullDisk(f"there is no room to write {path} ({error.strerror})") from error
+
+
+def _sync_all(descriptors: Sequence[int]) -> None:
+    """Waits until files are on disk; the disk is asked for all of them at once."""
+    if len(descriptors) == 1:
+        os.fsync(descriptors[0])
+        return
+    with ThreadPoolExecutor(len(descriptors)) as threads:
+        list(threads.map(os.fsync, descriptors))
 
 
 def _sync_folder(folder: Path) -> None:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import io
 import logging
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from safetensors import SafetensorError
@@ -22,7 +24,7 @@ from torch import Tensor
 
 from coldness.checksums import Damaged, headed, without_head
 from coldness.documents import shortened
-from coldness.files import BadFile, write_atomically
+from coldness.files import BadFile, write_atomically, write_together
 
 FORMAT = "coldness-checkpoint-3"
 WITHOUT_CHECKSUM = "coldness-checkpoint-2"
@@ -108,12 +110,20 @@ def check_form(state: Any, form: Any, at: str) -> None:
         check_form(*each)
 
 
-def save_checkpoint(path: Path, state: dict[str, Any], *, into_folder: bool = True) -> None:
-    """Writes a nested state of tensors and plain values; `into_folder` as in files.py."""
-    buffer = io.BytesIO()
-    torch.save({"format": FORMAT, **state}, buffer)
-    contents = headed(FORMAT, buffer.getvalue())
-    write_atomically(path, lambda file: file.write(contents), into_folder=into_folder)
+def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
+    """Writes a nested state of tensors and plain values."""
+    save_checkpoints({path: state})
+
+
+def save_checkpoints(states: Mapping[Path, dict[str, Any]], logs: Sequence[Path] = ()) -> None:
+    """Writes states into one folder, in this order; `logs` as in files.py."""
+
+    def write(state: dict[str, Any], file: BinaryIO) -> None:
+        buffer = io.BytesIO()
+        torch.save({"format": FORMAT, **state}, buffer)
+        file.write(headed(FORMAT, buffer.getvalue()))
+
+    write_together([(path, partial(write, state)) for path, state in states.items()], logs)
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:

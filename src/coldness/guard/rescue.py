@@ -30,7 +30,6 @@ from coldness.tensor_files import (
     check_form,
     load_checkpoint,
     misfit,
-    save_checkpoint,
 )
 
 log = logging.getLogger("coldness")
@@ -175,12 +174,7 @@ class Rescue:
         self._add(event, t, cause, None, text)
 
     def state_dict(self) -> dict[str, Any]:
-        """State for the checkpoint; each snapshot is written once, to a file of its own."""
-        if self.folder is not None:
-            for snapshot in self.snapshots:
-                path = self.folder / _name(snapshot)
-                if not path.is_file():
-                    save_checkpoint(path, snapshot, into_folder=False)
+        """State for the checkpoint; snapshots have files of their own."""
         return {
             "watch": self.watch.state_dict(),
             "snapshots": [_name(snapshot) for snapshot in self.snapshots],
@@ -190,6 +184,13 @@ class Rescue:
             "lost": self.lost,
             "events": self.events.count,
         }
+
+    def unsaved(self) -> dict[str, dict[str, Any]]:
+        """Snapshots that have no file yet, by the names of their files."""
+        if self.folder is None:
+            return {}
+        named = {_name(snapshot): snapshot for snapshot in self.snapshots}
+        return {k: v for k, v in named.items() if not (self.folder / k).is_file()}
 
     def tidy(self) -> None:
         """Removes files of snapshots no longer kept; called after a checkpoint was written."""

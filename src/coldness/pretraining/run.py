@@ -244,7 +244,6 @@ def fit(run: Run, folder: RunFolder | None, on_block: OnBlock) -> None:
     def save() -> None:
         run.seconds = time.perf_counter() - begin
         if kept is not None:
-            metrics.sync()
             kept.save(run.state_dict())
 
     with waiting() as signals:

@@ -12,14 +12,18 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from coldness.files import BadFile, remove
-from coldness.tensor_files import load_checkpoint, save_checkpoint
+from coldness.tensor_files import load_checkpoint, save_checkpoints
 
 NAME = re.compile(r"iteration-(\d{1,18})(?:-attempt-(\d{1,9}))?\.ckpt")
 OF_0_9 = "last.ckpt"
+LOGS = ("metrics.csv", "events.jsonl")
+"""Files beside the folder of checkpoints, of which a checkpoint knows the length."""
 
 log = logging.getLogger("coldness")
 
@@ -40,18 +44,28 @@ class Checkpoints:
         self.held_out = dict(held_out or {})
         folder.mkdir(parents=True, exist_ok=True)
 
-    def save(self, state: dict[str, Any], held_out: float | None = None) -> None:
+    def save(
+        self,
+        state: dict[str, Any],
+        held_out: float | None = None,
+        snapshots: Mapping[str, dict[str, Any]] = MappingProxyType({}),
+    ) -> None:
         """Writes a checkpoint, and removes those that are no longer kept.
+
+        Logs of the run are on disk before it counts on them.
 
         Args:
             state: of the run, with its iteration and its attempt, if it has any.
             held_out: log-likelihood in nats by which the best is kept; None for no such choice.
+            snapshots: other states by the names of their files, which are written before it.
         """
         attempt = state.get("attempt", 0)
         name = f"iteration-{state['iteration']}{f'-attempt-{attempt}' if attempt else ''}.ckpt"
         if held_out is not None:
             self.held_out[name] = held_out
-        save_checkpoint(self.folder / name, {**state, "held_out": dict(self.held_out)})
+        states = {**snapshots, name: {**state, "held_out": dict(self.held_out)}}
+        logs = [log for log in map(self.folder.with_name, LOGS) if log.exists()]
+        save_checkpoints({self.folder / name: state for name, state in states.items()}, logs)
         there = saved(self.folder)
         kept = {path.name for path in there[-self.keep :]}
         held_out_there = {p.name: self.held_out[p.name] for p in there if p.name in self.held_out}

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from coldness.files import append, shorten, sync, write_atomically
+from coldness.files import append, shorten, write_atomically
 
 log = logging.getLogger("coldness")
 
@@ -107,11 +107,6 @@ class MetricsLog:
                 for name in self._columns[1:]:
                     if name in row:
                         self._writer.add_scalar(name, row[name], int(row["iteration"]))
-
-    def sync(self) -> None:
-        """Waits until all rows are on disk; called before a checkpoint counts on them."""
-        if self.path is not None:
-            sync(self.path)
 
     def close(self) -> None:
         if self._writer is not None:

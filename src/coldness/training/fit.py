@@ -76,10 +76,9 @@ def fit(
         training.seconds = time.perf_counter() - begin
         if kept is None:
             return
-        metrics.sync()
         state = {**training.state_dict(), "guard": rescue.state_dict()}
         by = None if s.stop is None else live.last.get("live_log_likelihood")
-        kept.save(state, by)
+        kept.save(state, by, rescue.unsaved())
         rescue.tidy()
         grids.save()
 
