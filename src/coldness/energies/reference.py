@@ -186,8 +186,8 @@ class FittedMixture(nn.Module):
         for _ in range(EM_ITERATIONS if count > 1 else 1):
             size = share.sum(0)
             means = share.T @ y / size.clamp_min(1e-9)[:, None]
-            centred = y - means[:, None]
-            scatter = (centred * share.T[..., None]).mT @ centred
+            pairs = zip(means, share.T, strict=True)
+            scatter = torch.stack([_scatter(y - mean, weight) for mean, weight in pairs])
             found = Groups(size, means, scatter, kappa)
             share = self._log_joint(y, found, RIDGE_OF_EM).softmax(1)
         return found
@@ -195,9 +195,12 @@ class FittedMixture(nn.Module):
     def _log_joint(self, y: Tensor, found: Groups, ridge: float) -> Tensor:
         """log n_k N(y; m_k, C_k), up to a constant, (N, K)."""
         factors = torch.linalg.cholesky(found.covariances(ridge))
-        z = torch.linalg.solve_triangular(factors, (y - found.means[:, None]).mT, upper=False)
         log_det = factors.diagonal(dim1=1, dim2=2).log().sum(1)
-        return (found.size.log() - log_det)[None] - z.square().sum(1).T / 2
+        squares = [  # a group at a time: all (K, N, D) at once would be hundreds of megabytes
+            torch.linalg.solve_triangular(factor, (y - mean).T, upper=False).square().sum(0)
+            for factor, mean in zip(factors, found.means, strict=True)
+        ]
+        return (found.size.log() - log_det)[None] - torch.stack(squares, 1) / 2
 
     def _set(self, found: Groups, y: Tensor, choice: Choice) -> None:
         """The density of these groups whose kernels are the rows y, or the groups for h = 1."""
@@ -210,9 +213,11 @@ class FittedMixture(nn.Module):
             self.log_weights = (found.size / found.size.sum()).log()
         else:
             self.group = self._log_joint(y, found, ridge).argmax(1)
-            offset = (y - found.means[self.group])[..., None]
-            z = torch.linalg.solve_triangular(self.factors[self.group], offset, upper=False)
-            self.centres = math.sqrt(1 - bandwidth**2) * z.squeeze(2)
+            z = y - found.means[self.group]
+            for k, factor in enumerate(self.factors):
+                own = self.group == k
+                z[own] = torch.linalg.solve_triangular(factor, z[own].T, upper=False).T
+            self.centres = math.sqrt(1 - bandwidth**2) * z
             self.log_weights = y.new_full((len(y),), -math.log(len(y)))
         if self.background:
             self._add_background(found.whole(), ridge)
@@ -288,6 +293,11 @@ class FittedMixture(nn.Module):
             if prefix + name in state:
                 setattr(self, name, torch.empty_like(state[prefix + name]))
         super()._load_from_state_dict(state, prefix, *rest)
+
+
+def _scatter(centred: Tensor, weight: Tensor) -> Tensor:
+    """Weighted sum of outer products of rows (N, D), (D, D)."""
+    return (centred * weight[:, None]).T @ centred
 
 
 NAMES = ("means", "factors", "centres", "group", "log_weights", "bandwidth")
