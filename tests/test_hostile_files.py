@@ -22,6 +22,7 @@ from coldness.data.points import read_points
 from coldness.data.table_files import read_sheet
 from coldness.files import BadFile
 from coldness.runs.events import read_events
+from coldness.runs.folder import RunFolder
 from coldness.runs.reader import read_evaluation, read_final_metrics
 
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\nshowpage\n"
@@ -158,6 +159,7 @@ METRICS = {
     "text as a number": '{"kl": "much"}',
     "deep": "[" * 100_000 + "]" * 100_000,
     "a long number": '{"kl": ' + "9" * 5000 + "}",
+    "a number beyond all": '{"kl": ' + "9" * 400 + "}",
     "bytes": "\xff\xfe",
 }
 
@@ -167,6 +169,13 @@ def test_damaged_metrics(text: str, tmp_path: Path) -> None:
     (tmp_path / "metrics.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(BadFile, match=r"^[^\n]+ again$"):
         read_final_metrics(tmp_path)
+    with pytest.raises(BadFile, match=r"^[^\n]+$"):  # of `coldness compare`
+        RunFolder(tmp_path).metrics()
+
+
+def test_metrics_without_a_value_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "metrics.json").write_text('{"kl": null, "d": "-inf", "samples": 50}')
+    assert RunFolder(tmp_path).metrics() == {"d": -np.inf, "samples": 50}
 
 
 ARRAYS = {

@@ -151,6 +151,12 @@ def test_the_bound_on_depth(depth: int, read: bool) -> None:
             read_yaml(text)
 
 
+def test_a_noise_that_no_temperature_has_is_named() -> None:
+    """0.9 ended with a ZeroDivisionError."""
+    with pytest.raises(RecipeError, match=r"no finite coldness and step, got .*1e-300"):
+        Recipe.read("mixture2d", overrides_of(["--temperature.noise", "1e-300"]))
+
+
 def test_long_messages_keep_both_ends() -> None:
     assert shortened("x" * SHOWN) == "x" * SHOWN
     short = shortened("begin" + "x" * 10_000 + "end")

@@ -15,7 +15,7 @@ from coldness.evaluation.class_samples import fit_class_judge
 from coldness.likelihood.ais import AIS
 from coldness.machine import check_memory, check_threads, memory, most_threads
 from coldness.training import build
-from small import settings
+from small import measured, settings
 
 BILLION = 10**9
 TOO_MUCH = {
@@ -25,6 +25,15 @@ TOO_MUCH = {
     "chains of AIS": f"--evaluation.ais.chains={BILLION}",
     "levels": f"--evaluation.ais.levels={BILLION}",
     "settling": f"--evaluation.ais.settling={BILLION}",
+    "evaluation.widening": "--evaluation.widening=1e20",
+    "evaluation.grid must be >= widening": "--evaluation={grid: 2, widening: 3}",
+    "evaluation.class_samples": f"--evaluation.class_samples={BILLION}",
+    "evaluation.refine_steps": f"--evaluation.refine_steps={BILLION}",
+    "wide_std": "--evaluation.ais.wide_std=1e300",
+    "gradients per step": f"--evaluation.ais.kernel.leapfrog_steps={BILLION}",
+    "evaluation.seed must": "--evaluation.seed=-5",
+    "seed must": "--seed=-1",
+    "seed must be >= 0": f"--seed={2**64}",
     "chains of walkers": f"--live={{chains: {BILLION}}}",
     "levels of walkers": f"--live={{levels: {BILLION}}}",
     "threads": "--threads=100000",
@@ -80,6 +89,14 @@ def test_generous_settings_pass() -> None:
     AIS(chains=100_000, levels=20_000)
     s = settings("mixture2d", "--evaluation.samples=200000", "--evaluation.grid=2000")
     assert sum(s.memory.values()) < 1e8
+
+
+def test_the_widest_grid_and_gaussian_can_be_evaluated() -> None:
+    """What is not refused does not fail after training either."""
+    widest = ("--evaluation.widening=20", "--evaluation.ais.wide_std=1e6")
+    for grid in (20, 40):
+        metrics, _ = measured(settings("mixture2d", *widest, f"--evaluation.grid={grid}"))
+        assert {"kl", "log_z"} <= set(metrics)
 
 
 def test_a_judge_that_would_see_one_class_is_left_out() -> None:

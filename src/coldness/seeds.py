@@ -9,6 +9,15 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+MOST_SEED = 2**63 - 1
+"""The largest seed that every generator of PyTorch takes."""
+
+
+def check_seed(seed: int, name: str = "seed") -> None:
+    """Raises ValueError for a seed that a generator refuses, maybe only after training."""
+    if not 0 <= seed <= MOST_SEED:
+        raise ValueError(f"{name} must be >= 0 and <= {MOST_SEED}, got {seed}")
+
 
 def generators(
     seed: int, device: torch.device | str = "cpu", attempt: int = 0

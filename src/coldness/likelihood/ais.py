@@ -75,6 +75,10 @@ LEVELS_PER_CHUNK = 8
 MOST_LEVELS, MOST_CHAINS = 1_000_000, 1_000_000
 """A thousand times as many as any model here needed; more would take days."""
 
+MOST_STD, MOST_GRADIENTS = 1e6, 10_000
+"""Largest standard deviation of the Gaussians, in units of the data's scale, and most gradients per
+transition. Far beyond, energies leave single precision, or one level takes hours."""
+
 
 class NotFinite(ValueError):
     """The energy is NaN or infinite where AIS evaluates it."""
@@ -120,10 +124,17 @@ class AIS:
         if not self.kernel.adjusted:
             name = type(self.kernel).__name__
             raise ValueError(f"kernel of AIS must have a Metropolis test (HMC or MALA), got {name}")
-        if not 0 < self.target < 1 or not self.reference_std > 0:
+        if self.kernel.gradients_per_step > MOST_GRADIENTS:
             raise ValueError(
-                "target of AIS must be between 0 and 1 and reference_std > 0, got "
-                f"{self.target} and {self.reference_std}"
+                f"the kernel of AIS must take <= {MOST_GRADIENTS:,} gradients per step, got "
+                f"{self.kernel.gradients_per_step:,}"
+            )
+        if self.wide_std is not None and self.wide_std > MOST_STD:
+            raise ValueError(f"wide_std of AIS must be <= {MOST_STD:,.0f}, got {self.wide_std:g}")
+        if not 0 < self.target < 1 or not 0 < self.reference_std <= MOST_STD:
+            raise ValueError(
+                "target of AIS must be between 0 and 1 and reference_std > 0 and <= "
+                f"{MOST_STD:,.0f}, got {self.target} and {self.reference_std}"
             )
         if self.wide_std is not None and not self.wide_std > self.reference_std:
             raise ValueError(

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -75,6 +76,13 @@ def from_json(metrics: dict[str, Any]) -> dict[str, Any]:
         name: float(value) if value in ("nan", "inf", "-inf") else value
         for name, value in metrics.items()
     }
+
+
+def _is_metric(value: Any) -> bool:
+    """Whether a value of metrics.json is a number, or None for one that was not measured."""
+    if isinstance(value, int):
+        return abs(value) < sys.float_info.max
+    return value is None or isinstance(value, float)
 
 
 @contextmanager
@@ -262,4 +270,11 @@ class RunFolder:
         path = self.path / "metrics.json"
         if not path.is_file():
             raise BadFile(f"{self.path} is not evaluated yet; run `coldness evaluate {self.path}`")
-        return from_json(load_json(path))
+        metrics = from_json(load_json(path))
+        wrong = [name for name, value in metrics.items() if not _is_metric(value)]
+        if wrong:
+            raise BadFile(
+                f"{path} is damaged: {wrong[0][:60]!r} is not a number; run `coldness evaluate "
+                f"{self.path}` again"
+            )
+        return {name: value for name, value in metrics.items() if value is not None}

@@ -44,6 +44,7 @@ from coldness.configuration import ConfigurationError, complete, construct, desc
 from coldness.documents import MOST_DEPTH, BadDocument, is_file, one_line, read_yaml
 from coldness.energies import DriftNoise
 from coldness.kernels import Kernel
+from coldness.seeds import check_seed
 from coldness.signatures import arguments, find_class, known_classes, nearest, takes_more
 from coldness.training.settings import Settings
 from coldness.training.table_rules import Decisions
@@ -171,6 +172,7 @@ class Recipe:
             RecipeError: a part cannot be constructed; the message is one line.
         """
         try:
+            check_seed(self.seed)
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(self.seed)
                 return construct(
@@ -362,7 +364,11 @@ def _expand_temperature(recipe: dict[str, Any]) -> None:
         cold, step = temperature.coldness, temperature.step_size
         if not (0 < cold < math.inf and 0 < step < math.inf):
             raise ValueError(f"they give a coldness of {cold:g} and a step of {step:g}")
-    except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
+    except ArithmeticError as error:
+        raise RecipeError(
+            f"temperature: drift and noise give no finite coldness and step, got {pair}"
+        ) from error
+    except (TypeError, ValueError, AttributeError) as error:
         raise RecipeError(
             f"temperature must be {{drift: a, noise: s}} with numbers > 0 ({one_line(error)})"
         ) from error

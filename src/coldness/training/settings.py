@@ -25,6 +25,7 @@ from coldness.machine import check_threads
 from coldness.objectives import Contrast, Term
 from coldness.precision import Precision
 from coldness.schedules import Schedule
+from coldness.seeds import check_seed
 from coldness.training.adapting import Rules
 from coldness.training.ema import Average
 from coldness.training.stopping import Stop
@@ -40,6 +41,10 @@ MOST_SAMPLES, MOST_GRID, MOST_LONG_STEPS = 1_000_000, 10_000, 10_000_000
 """Most samples, points per side of the grid, and steps of long chains. Distances between all pairs
 of a million samples take a day, densities on 10,000 x 10,000 points several GB, and ten million
 steps of a small network an hour."""
+
+MOST_CLASS_SAMPLES, MOST_REFINE_STEPS, MOST_WIDENING = 10_000, 100_000, 20
+"""Most samples per class, steps that refine test examples, and widening of the grid, of which a
+wider one has too few points where the data is."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,15 @@ class Evaluation:
     guidance: float | None = None
 
     def __post_init__(self) -> None:
-        bounds = (("samples", MOST_SAMPLES), ("grid", MOST_GRID), ("long_steps", MOST_LONG_STEPS))
-        for name, most in bounds:
+        bounds = {
+            "samples": MOST_SAMPLES,
+            "grid": MOST_GRID,
+            "long_steps": MOST_LONG_STEPS,
+            "class_samples": MOST_CLASS_SAMPLES,
+            "refine_steps": MOST_REFINE_STEPS,
+            "widening": MOST_WIDENING,
+        }
+        for name, most in bounds.items():
             if getattr(self, name) > most:
                 raise ValueError(
                     f"evaluation.{name} must be <= {most:,}, got {getattr(self, name):,}"
@@ -90,8 +102,14 @@ class Evaluation:
             raise ValueError(
                 "evaluation needs samples >= 2, long_steps >= 1, grid >= 2, widening >= 1"
             )
+        if self.grid < self.widening:
+            raise ValueError(
+                f"evaluation.grid must be >= widening, or it misses the data, got {self.grid} and "
+                f"{self.widening}"
+            )
         if self.class_samples < 0 or self.refine_steps < 0:
             raise ValueError("evaluation needs class_samples >= 0, refine_steps >= 0")
+        check_seed(self.seed, "evaluation.seed")
 
 
 @dataclass(frozen=True)
