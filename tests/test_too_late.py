@@ -7,8 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import nn
 
 from coldness import machine
+from coldness.batching import activation_bytes
 from coldness.cli.main import main
 from coldness.data import Labelled
 from coldness.evaluation.class_samples import fit_class_judge
@@ -37,7 +39,7 @@ TOO_MUCH = {
     "chains of walkers": f"--live={{chains: {BILLION}}}",
     "levels of walkers": f"--live={{levels: {BILLION}}}",
     "threads": "--threads=100000",
-    "batch_size": f"--batch_size={BILLION * 100}",
+    "batch_size": f"--batch_size={BILLION}",
     "sources.0.start": f"--sources.0.start={{class_path: Bank, init_args: {{capacity: {10**12}}}}}",
 }
 
@@ -66,6 +68,12 @@ def test_a_network_too_large_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"this machine has 1e-07 GB"):
         build(s)
     assert s.memory["energy"] == 2 * 4 * sum(p.numel() for p in s.energy.parameters()) > 0
+
+
+def test_activations_count_for_examples_that_are_in_memory_at_once() -> None:
+    """Of a layer of 7 and one of 5 units: input, and what each layer hands on."""
+    net = nn.Sequential(nn.Linear(3, 7), nn.Tanh(), nn.Linear(7, 5), nn.Tanh(), nn.Linear(5, 1))
+    assert activation_bytes(net, (3,)) == 4 * (3 + 7 + 5)
 
 
 def test_the_memory_of_a_container_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

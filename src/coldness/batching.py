@@ -50,6 +50,29 @@ def checkpointed(
     )
 
 
+def activation_bytes(function: Callable[[Tensor], Tensor], shape: tuple[int, ...]) -> int:
+    """Bytes per example that the backward pass of a function of examples (N, ...) needs.
+
+    Measured on one and on two examples: what both need, such as weights, is not counted.
+    """
+    one, two = (_saved_bytes(function, torch.zeros(count, *shape)) for count in (1, 2))
+    return max(0, two - one)
+
+
+def _saved_bytes(function: Callable[[Tensor], Tensor], x: Tensor) -> int:
+    found: dict[int, int] = {}
+
+    def pack(saved: Tensor) -> Tensor:
+        storage = saved.untyped_storage()
+        found[storage.data_ptr()] = storage.nbytes()
+        return saved
+
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+        result = function(x.requires_grad_(True))  # its graph keeps what is saved apart
+    del result
+    return sum(found.values())
+
+
 @contextmanager
 def at_most(count: int | None) -> Iterator[None]:
     """Limit parts to `count` points within this context; None for no such limit."""

@@ -10,9 +10,11 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor
 
+from coldness.batching import activation_bytes
 from coldness.energies import Coordinates, FittedMixture, check_coordinates, check_uncoupled
 from coldness.kernels import worth_compiling
 from coldness.machine import check_memory
+from coldness.precision import autocast
 from coldness.seeds import generators
 from coldness.training.ema import MovingAverage
 from coldness.training.live import Live
@@ -40,7 +42,6 @@ def build(s: Settings) -> Training:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(s.seed)
         energy.build(data.domain)
-    check_memory(s.memory)  # with networks that are made for the data's shape
     _check(s)
     fabric = Fabric(accelerator="auto", devices=1)
     of_data, of_chains = generators(s.seed, fabric.device)
@@ -48,6 +49,11 @@ def build(s: Settings) -> Training:
     energy.coordinates = Coordinates.estimate(x_data, s.preconditioner)
     if energy.reference is not None:
         _fit_reference(s, energy.reference, x_data)
+    needs = s.memory  # with networks that were made for the data's shape
+    if fabric.device.type == "cpu":
+        with autocast(s.precision, fabric.device):
+            needs["batch_size"] += s.examples * activation_bytes(energy.outputs, data.shape)
+    check_memory(needs)
     check_uncoupled(energy, x_data)
     check_coordinates(energy, x_data)
     optimiser = s.optimiser(list(energy.parameters()))

@@ -220,7 +220,7 @@ class Settings:
     def memory(self) -> dict[str, float]:
         """Bytes that the run needs at the least, by setting: what it holds at the same time.
 
-        Activations of networks and states of optimisers come on top of these.
+        Activations of an update (build.py adds them) and states of optimisers come on top of these.
         """
         of_one, how = FLOAT * self.data.domain.dimensions, self.evaluation
         sources = enumerate(self.sources)
@@ -235,6 +235,12 @@ class Settings:
             "evaluation.samples": 3 * of_one * how.samples,  # data, short and long chains
             "evaluation.ais.chains": 0 if how.ais is None else 2 * of_one * how.ais.chains,
         }
+
+    @property
+    def examples(self) -> int:
+        """Most examples of an update whose activations are in memory at once."""
+        chains = sum(source.chains_for(self.batch_size) for source in self.sources)
+        return min(self.batch_size + chains, self.at_once or self.batch_size + chains)
 
     @property
     def average(self) -> Average | None:
