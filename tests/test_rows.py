@@ -59,7 +59,10 @@ def _u(model: coldness.Model, frame: pd.DataFrame) -> np.ndarray:
 
 def test_reasons_name_the_columns_that_stand_out() -> None:
     gradients = np.array([[0.0, -8.0, 3.0, 0.1], [0.0, 0.0, 0.0, 0.0]])
-    assert reasons(gradients, ["a", "b", "c", "d"]) == ["b too low, c too high", ""]
+    numbers: list[tuple[str, ...]] = [()] * 4
+    assert reasons(gradients, ["a", "b", "c", "d"], numbers) == ["b too low, c too high", ""]
+    numbers[1] = ("Oslo", "Rome")
+    assert reasons(gradients, ["a", "b", "c", "d"], numbers) == ["b unusual, c too high", ""]
 
 
 NASTY = {

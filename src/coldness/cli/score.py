@@ -65,8 +65,10 @@ def main(words: list[str]) -> int:
         known = _held_out(Path(given.run), model, usable)
         why = []
         if given.explain:
-            names = model.domain.units.names(model.domain.shape)
-            why = reasons(explained([model], points), names)
+            units = model.domain.units
+            names = units.names(model.domain.shape)
+            categories = [units.categories(j) for j in range(len(names))]
+            why = reasons(explained([model], points), names, categories)
     percentile = None
     if known is not None:
         percentile = 100 * np.searchsorted(np.sort(known), scores) / len(known)
