@@ -258,6 +258,8 @@ def test_cells_may_begin_with_a_hash_and_be_very_long(tmp_path: Path) -> None:
     sheet = read_sheet(str(path))
     assert sheet.names == ("colour", "x")
     assert [name[:4] for name in sheet.categories[0]] == ["#00f", "#f00", "long"]
+    path.write_text("colour,x\n#f00,1\n")
+    assert read_sheet(str(path)).categories == (("#f00",), ())
     path.write_text("# a b\n1 2\n# in between\n3 4\n")
     np.testing.assert_array_equal(read_sheet(str(path)).values, [[1, 2], [3, 4]])
 

@@ -290,7 +290,7 @@ def _dialect(path: Path, file: TextIO) -> tuple[str | None, bool]:
     between = next((mark for mark in (*even, *",;\t") if mark in lines[0]), None)
     if between is None and any(_number(cell) is None for cell in lines[-1].split()):
         between = ","  # one column of text, which may hold blanks
-    first, comma = next(_rows(lines[:1], between)), between == ";"
+    first, comma = next(_cells(lines[:1], between)), between == ";"
     header = not all(_is_missing(c) or _number(_pointed(c, comma)) is not None for c in first)
     counted = len(first) > 1 and first == [str(j) for j in range(len(first))]
     if counted:  # columns that are called 0, 1, 2 ...
@@ -298,7 +298,7 @@ def _dialect(path: Path, file: TextIO) -> tuple[str | None, bool]:
     if header and len(lines) < 2:
         raise BadPoints(f"{path} holds a header but no rows")
     if header and len(lines) == 2:
-        second = next(_rows(lines[1:], between))
+        second = next(_cells(lines[1:], between))
         text = [
             _number(_pointed(c, comma)) is None and not _is_missing(c) for c in (*first, *second)
         ]
@@ -313,9 +313,15 @@ def _rows(lines: Iterable[str], between: str | None) -> Iterator[list[str]]:
     """
     kept = _uncommented(lines)
     if between is None:
-        yield from (line.split() for line in kept if not _is_comment(line))
+        kept = (line for line in kept if not _is_comment(line))
+    return _cells(kept, between)
+
+
+def _cells(lines: Iterable[str], between: str | None) -> Iterator[list[str]]:
+    if between is None:
+        yield from map(str.split, lines)
     else:
-        yield from csv.reader(kept, delimiter=between, skipinitialspace=True)
+        yield from csv.reader(lines, delimiter=between, skipinitialspace=True)
 
 
 def _uncommented(lines: Iterable[str]) -> Iterator[str]:
