@@ -280,6 +280,21 @@ class TableUnits(Units):
         return torch.tensor(values, dtype=torch.float64, device=like.device)
 
 
+def unseen(rows: Any, units: Units) -> list[str]:
+    """A sentence for every column with categories that training has not seen."""
+    if not isinstance(rows, Sheet) or not isinstance(units, TableUnits):
+        return []
+    notes, codes = [], units.codes_of(rows)
+    for j, known in enumerate(units.category_names):
+        count = int((codes[:, j] >= len(known)).sum()) if known else 0
+        if count:
+            notes.append(
+                f"column {units.column_names[j]}: a category that training has not seen, or none, "
+                f"in {count} of {len(codes)} rows"
+            )
+    return notes
+
+
 def _compressed(beyond: Tensor) -> Tensor:
     return SOFTNESS * torch.log1p(beyond / SOFTNESS)
 
