@@ -232,6 +232,12 @@ def test_truth_values_are_the_same_in_every_file(tmp_path: Path) -> None:
     np.testing.assert_array_equal(units.coded(gaps.astype({"b": "boolean"}))[:4, 1], [2, 0, 0, 1])
 
 
+def test_values_are_written_as_people_read_them(table: Table) -> None:
+    shown = [table.units.written(0, v) for v in (66960.4, 66960.0, 0.123456, 1e30, -3.0)]
+    assert shown == ["66960", "66960", "0.1235", "1e+30", "-3"]
+    assert table.units.written(4, 0.0) == "blue"
+
+
 def test_columns_that_are_dropped_say_why() -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=100), "id": np.arange(100) + 10**17})

@@ -110,7 +110,8 @@ class TableUnits(Units):
             return (known[at] if 0 <= at < len(known) else "another category") or "missing"
         if value != value:
             return "missing"
-        return str(int(value)) if value.is_integer() and abs(value) < 1e9 else f"{value:.4g}"
+        plain = abs(value) < 1e9 and (value.is_integer() or abs(value) >= 1e4)
+        return f"{value:.0f}" if plain else f"{value:.4g}"
 
     def per_column(self, values: Tensor) -> Tensor:
         """The largest in size of the values of each column; 0 for those that the model has not."""
