@@ -15,6 +15,7 @@ import pytest
 import torch
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
@@ -273,3 +274,5 @@ def test_pyods_conventions() -> None:
     rank = given._predict_rank(new, normalized=True)
     assert ((rank >= 0) & (rank <= 1)).all()
     assert clone(given).get_params()["contamination"] == 0.1
+    with pytest.raises(NotFittedError):
+        clone(given).decision_function(new)
