@@ -14,7 +14,10 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -176,7 +179,51 @@ def test_a_classifier_that_knows_unusual_rows() -> None:
     assert given.score_samples([[40.0, -40.0]])[0] < given.score_samples(x).min()
 
 
+@pytest.mark.parametrize(("load", "least"), [(load_wine, 0.95), (load_breast_cancer, 0.92)])
+def test_a_classifier_learns_its_classes_by_default(load: Any, least: float) -> None:
+    """As well as logistic regression, within a few rows, and better than chance in nats."""
+    x, y = load(return_X_y=True)
+    x, new, y, true = train_test_split(x, y, test_size=0.3, random_state=0, stratify=y)
+    given = EnergyClassifier(
+        budget="fast", overrides={"evaluation.ais": None, "live": None}, random_state=0
+    ).fit(x, y)
+    assert given.score(new, true) > least
+    assert log_loss(true, given.predict_proba(new)) < 0.25
+    assert given.temperature_ > 0.3
+
+
 # Tools around estimators.
+
+
+def test_settings_of_numpy_and_settings_that_are_wrong() -> None:
+    x = rows(60)
+    given = {"data_noise": np.float32(0.5), "energy.net.widths": np.array([8])}
+    plain = EnergyDetector(iterations=np.int64(2), overrides={**BARE, **given}, random_state=0)  # type: ignore[arg-type]
+    assert plain.fit(x).n_iter_ == 2
+    assert "given instead: iterations 2" in plain.notes_
+    for wrong, message in (
+        ({"budget": "slow"}, "budget must be one of fast, default, best, got 'slow'"),
+        ({"contamination": "aut"}, r"contamination must be 'auto' or in \(0, 0.5\], got 'aut'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            EnergyDetector(**wrong).fit(x)
+
+
+def test_log_p_integrates_to_one() -> None:
+    """In one and two dimensions, to the error of log Z, and with a bent axis of far values."""
+    rng = np.random.default_rng(0)
+    far = np.concatenate([rng.normal(size=(400, 1)), [[60.0]]])
+    line = np.concatenate([np.arange(-400, -20, 0.05), np.arange(-20, 20, 2e-3)])
+    line = np.concatenate([line, np.arange(20, 400, 0.05)])
+    known = EnergyDensity(budget="fast", random_state=0).fit(far)
+    assert any("compressed" in note for note in known.notes_)
+    p = np.exp(known.score_samples(line[:, None]))
+    assert np.trapezoid(p, line) == pytest.approx(1, abs=0.05)
+    plane = rng.normal([3.0, -1.0], [2.0, 0.1], (400, 2))
+    known = EnergyDensity(budget="fast", random_state=0).fit(plane)
+    a, b = np.linspace(-15, 21, 300), np.linspace(-1.9, -0.1, 300)
+    p = np.exp(known.score_samples(np.stack(np.meshgrid(a, b), -1).reshape(-1, 2)))
+    assert p.sum() * (a[1] - a[0]) * (b[1] - b[0]) == pytest.approx(1, abs=0.05)
 
 
 def test_pipelines_grids_folds_and_copies(tmp_path: Path) -> None:
@@ -227,3 +274,5 @@ def test_pyods_conventions() -> None:
     rank = given._predict_rank(new, normalized=True)
     assert ((rank >= 0) & (rank <= 1)).all()
     assert clone(given).get_params()["contamination"] == 0.1
+    with pytest.raises(NotFittedError):
+        clone(given).decision_function(new)

@@ -30,10 +30,12 @@ def test_score_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     train = ["train", "table", "--data.path", str(path), "--out", str(run)]
     assert main([*train, *words(TINY)]) == 0
     frame.loc[0, "a"] = 90.0
+    frame.loc[3:4, "colour"] = "purple"
     frame.assign(extra=1).to_csv(path, index=False)
     capsys.readouterr()
     assert main(["score", str(run), str(path), "--out", str(out), "--explain"]) == 0
     printed = capsys.readouterr().out
+    assert "column colour: a category that training has not seen, or none, in 2 of 300" in printed
     lines = list(csv.DictReader(out.read_text().splitlines()))
     assert len(lines) == 300
     model = coldness.load(run)
@@ -59,7 +61,10 @@ def _u(model: coldness.Model, frame: pd.DataFrame) -> np.ndarray:
 
 def test_reasons_name_the_columns_that_stand_out() -> None:
     gradients = np.array([[0.0, -8.0, 3.0, 0.1], [0.0, 0.0, 0.0, 0.0]])
-    assert reasons(gradients, ["a", "b", "c", "d"]) == ["b too low, c too high", ""]
+    numbers: list[tuple[str, ...]] = [()] * 4
+    assert reasons(gradients, ["a", "b", "c", "d"], numbers) == ["b too low, c too high", ""]
+    numbers[1] = ("Oslo", "Rome")
+    assert reasons(gradients, ["a", "b", "c", "d"], numbers) == ["b unusual, c too high", ""]
 
 
 NASTY = {

@@ -185,7 +185,99 @@ def test_rows_are_the_same_from_frames_in_any_order_and_with_unknown_categories(
         in_model(frame.assign(a="x"), table.domain)
 
 
+def test_columns_are_found_by_name_or_refused(tmp_path: Path) -> None:
+    """A file without a column that the model needs is never scored by position instead."""
+    frame = mixed()[["a", "n", "gaps", "same"]]
+    units = Table.of(frame).units
+    expected = units.coded(frame)
+    for changed in (frame[frame.columns[::-1]], frame.drop(columns="same"), frame.assign(z="x")):
+        changed.to_csv(tmp_path / "x.csv", index=False)
+        np.testing.assert_array_equal(units.codes_of(read_sheet(str(tmp_path / "x.csv"))), expected)
+    np.testing.assert_array_equal(units.coded(frame.to_numpy()), expected)
+    other = frame.drop(columns="a").assign(z=1.0)
+    with pytest.raises(ValueError, match="no column 'a'; it has n, gaps, same, z"):
+        units.coded(other)
+    with pytest.raises(ValueError, match="no column 'a' and 2 more that the model needs; it has A"):
+        units.coded(frame.rename(columns=str.upper))
+
+
+def test_new_rows_are_finite_or_refused() -> None:
+    frame = mixed()[["a", "far", "sex"]]
+    data = Table.of(frame)
+    largest = frame[:2].assign(a=[1.7e308, -1.7e308], far=[-1.7e308, 1.7e308])
+    y = in_model(largest, data.domain)
+    assert bool(y.isfinite().all())
+    assert bool(data.units.log_stretch(y).isfinite().all())
+    with pytest.raises(ValueError, match="column 'far' has an infinite value in row 1"):
+        in_model(frame[:3].assign(far=[0.0, np.inf, 0.0]), data.domain)
+    frame.loc[8, "far"] = -1.7e308
+    assert bool(Table.of(frame, held_out=0.0).train.isfinite().all())
+
+
+def test_truth_values_are_the_same_in_every_file(tmp_path: Path) -> None:
+    frame = mixed(60)[["a"]].assign(b=np.arange(60) % 3 == 0)
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame.replace({"b": {True: "TRUE", False: "FALSE"}}).to_csv(tmp_path / "r.csv", index=False)
+    frame.to_parquet(tmp_path / "x.parquet")
+    units = Table.of(frame).units
+    assert units.category_names[1] == ("False", "True")
+    expected = units.coded(frame)
+    assert expected[:4, 1].tolist() == [1, 0, 0, 1]
+    for name in ("x.csv", "r.csv", "x.parquet"):
+        found = units.codes_of(read_sheet(str(tmp_path / name)))
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    gaps = frame.astype({"b": object})
+    gaps.loc[0, "b"] = None
+    np.testing.assert_array_equal(units.coded(gaps)[:4, 1], [2, 0, 0, 1])
+    np.testing.assert_array_equal(units.coded(gaps.astype({"b": "boolean"}))[:4, 1], [2, 0, 0, 1])
+
+
+def test_values_are_written_as_people_read_them(table: Table) -> None:
+    shown = [table.units.written(0, v) for v in (66960.4, 66960.0, 0.123456, 1e30, -3.0)]
+    assert shown == ["66960", "66960", "0.1235", "1e+30", "-3"]
+    assert table.units.written(4, 0.0) == "blue"
+
+
+def test_columns_that_are_dropped_say_why() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=100), "id": np.arange(100) + 10**17})
+    frame["gaps"] = rng.normal(size=100).astype(str)
+    frame.loc[::9, "gaps"] = "n.d."
+    assert Table.of(frame).notes == (
+        "column id: constant but for the last of its digits, dropped",
+        "column gaps: numbers among text such as 'n.d.', dropped; as NA it is missing",
+    )
+
+
 # Files.
+
+
+def test_names_of_columns_become_unique_as_in_pandas(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(",a, a,a.1,\n0,1,2,3,\n1,4,5,6,\n")
+    assert read_sheet(str(path)).names == ("Unnamed: 0", "a", "a.1", "a.1.1", "Unnamed: 4")
+
+
+def test_cells_may_begin_with_a_hash_and_be_very_long(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text(f"# a comment\ncolour,x\n#f00,1\n#00f,2\n{'long ' * 100_000},3\n")
+    sheet = read_sheet(str(path))
+    assert sheet.names == ("colour", "x")
+    assert [name[:4] for name in sheet.categories[0]] == ["#00f", "#f00", "long"]
+    path.write_text("colour,x\n#f00,1\n")
+    assert read_sheet(str(path)).categories == (("#f00",), ())
+    path.write_text("# a b\n1 2\n# in between\n3 4\n")
+    np.testing.assert_array_equal(read_sheet(str(path)).values, [[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize("labels", [["u", None, "v"] * 20, [0.0, np.nan, 1.0] * 20])
+def test_rows_without_a_target_are_a_class(tmp_path: Path, labels: list[object]) -> None:
+    frame = mixed(60)[["a"]].assign(y=labels)
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    data = Table(str(tmp_path / "x.csv"), target="y")
+    assert len(data.classes) == 3
+    assert "missing" in data.classes
+    assert data.notes == ("the target is missing in 20 rows, a class of their own",)
 
 
 def test_the_same_table_from_every_kind_of_file(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import csv
 import json
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -35,6 +36,7 @@ from coldness.report.figures import LIGHT, Curve
 from coldness.report.robust import half_side, outside, span
 from coldness.report.run import read_run
 from coldness.report.tables import table_report
+from coldness.report.training import CURVES
 from coldness.runs.reader import Evaluation
 from conftest import BLANK
 from page_pictures import decoded
@@ -339,3 +341,14 @@ def test_chains_that_were_lost_leave_pairs_out() -> None:
 @needs_browser
 def test_the_page_in_a_browser(run: Path, tmp_path: Path) -> None:
     check_in_browser((run / "run/report.html").read_text(), (1200, 390), tmp_path)
+
+
+def test_the_axis_of_held_out_likelihoods_is_as_wide_as_their_error() -> None:
+    axes = plt.figure().subplots()
+    run = {"iteration": np.arange(3.0), "live_log_likelihood": np.array([1.0, 1.0001, 1.0002])}
+    run["live_log_likelihood_error"] = np.full(3, 0.4)
+    CURVES["live_log_likelihood"].draw(axes, [run], LIGHT)
+    low, high = axes.get_ylim()
+    assert low <= 0.6
+    assert high >= 1.4
+    plt.close(axes.figure)

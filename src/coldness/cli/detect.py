@@ -67,7 +67,7 @@ def main(words: list[str]) -> int:
         scores, gradients = detector.score_samples(sheet), detector.explain(sheet)
     outlier = detector.decision_function(sheet) < 0
     name = "log_p" if detector.normalised_ else "minus_u"
-    why = reasons(gradients, sheet.names)
+    why = reasons(gradients, sheet.names, sheet.categories)
     scored = Scored(name, scores, detector.percentile(sheet), why, outlier, sheet)
     console.print(f"{int(outlier.sum())} of {len(scores)} rows are below the threshold")
     print_unusual(scored, given.rows)

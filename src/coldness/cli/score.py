@@ -26,6 +26,7 @@ from coldness.cli.console import output, show_log_lines
 from coldness.cli.options import NAME_A_RUN, CommandParser, OptionError
 from coldness.cli.rows import Scored, check_out, print_unusual, write_scores
 from coldness.data import in_model, read_rows
+from coldness.data.table_units import unseen
 from coldness.evaluation.reasons import explained, reasons
 from coldness.likelihood.potential import potential
 from coldness.machine import threads
@@ -58,15 +59,20 @@ def main(words: list[str]) -> int:
     if model.domain.is_images:
         raise ValueError("`coldness score` scores rows of tables, not images")
     with threads(1):
-        points = in_model(read_rows(given.file, model.domain), model.domain)
+        rows = read_rows(given.file, model.domain)
+        points = in_model(rows, model.domain)
+        for note in unseen(rows, model.domain.units):
+            output.print(note, markup=False)
         z = model.log_z
         usable = z is not None and z.tight
         scores = _scores(model, points, usable)
         known = _held_out(Path(given.run), model, usable)
         why = []
         if given.explain:
-            names = model.domain.units.names(model.domain.shape)
-            why = reasons(explained([model], points), names)
+            units = model.domain.units
+            names = units.names(model.domain.shape)
+            categories = [units.categories(j) for j in range(len(names))]
+            why = reasons(explained([model], points), names, categories)
     percentile = None
     if known is not None:
         percentile = 100 * np.searchsorted(np.sort(known), scores) / len(known)

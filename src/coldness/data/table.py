@@ -41,7 +41,7 @@ from torch import Tensor
 from coldness.data.base import Labelled
 from coldness.data.point_checks import BadPoints
 from coldness.data.points import COLLINEAR, MARGIN, ROUNDING, Validation, split
-from coldness.data.table_files import Sheet, read_sheet, sheet_of
+from coldness.data.table_files import Sheet, is_number, read_sheet, sheet_of
 from coldness.data.table_units import TableUnits
 from coldness.domain import Domain
 
@@ -150,10 +150,18 @@ class Table(Labelled):
         self.classes: tuple[str, ...] = ()
         codes = torch.zeros(len(order) if sheet.labels is not None else 0, dtype=torch.int64)
         if sheet.labels is not None:
-            names, found = np.unique(sheet.labels, return_inverse=True)
+            labels = sheet.labels
+            lost = labels != labels if labels.dtype.kind in "fO" else labels == ""
+            if lost.any():
+                labels = np.where(lost, "missing", labels.astype(str))
+            names, found = np.unique(labels, return_inverse=True)
             if 2 <= len(names) <= MOST_CLASSES:
                 self.classes = tuple(map(str, names))
                 codes = torch.from_numpy(found.reshape(-1).astype(np.int64))[order]
+                if lost.any():
+                    self._notes.append(
+                        f"the target is missing in {int(lost.sum())} rows, a class of their own"
+                    )
             else:
                 self._notes.append(
                     f"the target has {len(names)} values, so rows have no classes (2 to "
@@ -321,7 +329,13 @@ class _Columns:
         different = len(np.unique(there))
         if different > max(ONE_HOT, len(there) / 2):
             self.kinds[j] = "empty"
-            self._say(j, "text that is rarely the same twice, dropped")
+            text = [name for name in names if not is_number(name)]
+            if len(text) < len(names) / 2:
+                self._say(
+                    j, f"numbers among text such as {text[0][:20]!r}, dropped; as NA it is missing"
+                )
+            else:
+                self._say(j, "text that is rarely the same twice, dropped")
             return
         if missing:
             names = (*names, "")
@@ -349,7 +363,8 @@ class _Columns:
         self.fill[j] = float(np.median(there)) if len(there) else float(s.low[j])
         if s.low[j] == s.high[j] or s.std[j] <= ROUNDING * abs(s.mean[j]):
             self.kinds[j] = "constant"
-            self._say(j, "constant, dropped")
+            about = "" if s.low[j] == s.high[j] else " but for the last of its digits"
+            self._say(j, f"constant{about}, dropped")
             return
         if s.missing[j]:
             share = s.missing[j] / s.count

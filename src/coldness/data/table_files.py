@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
-from itertools import islice
+from itertools import count, dropwhile, islice
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -30,6 +31,9 @@ from coldness.data.points import opened
 
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 """Cells without a value, in lower case."""
+
+BOOLEANS: tuple[str, ...] = ("False", "True")
+"""Categories of a column of truth values, however a file writes them."""
 
 ROWS_AT_ONCE = 20_000
 
@@ -90,6 +94,16 @@ def sheet_of(given: Any, labels: Any = None) -> Sheet:
     return sheet if labels is None else replace(sheet, labels=_labels(labels, len(sheet.values)))
 
 
+def numbered(count: int) -> tuple[str, ...]:
+    """The names of columns that have none: 0, 1, 2 ..."""
+    return tuple(map(str, range(count)))
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few of many names, for messages."""
+    return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+
+
 def _labels(labels: Any, count: int) -> NDArray[Any]:
     found = np.asarray(labels).reshape(-1)
     if len(found) != count:
@@ -109,7 +123,7 @@ def _of_array(given: Any) -> Sheet:
         raise BadPoints(f"a table must have rows and columns (N, D), got the shape {x.shape}")
     if x.dtype.kind == "c":
         raise BadPoints(f"a table must hold real numbers or text, got {x.dtype}")
-    names = tuple(map(str, range(x.shape[1])))
+    names = numbered(x.shape[1])
     if x.dtype.kind in "iuf":
         return Sheet(x, names, ((),) * x.shape[1], named=False)
     return replace(_sheet([_coded(x[:, j]) for j in range(x.shape[1])], names), named=False)
@@ -135,7 +149,8 @@ def _of_series(series: Any) -> Column:
     kind = getattr(series.dtype, "kind", "O")
     if kind in "iufb" and hasattr(series, "to_numpy"):
         if series.isna().any():
-            return series.to_numpy(dtype=np.float64, na_value=np.nan), ()
+            booleans = BOOLEANS if kind == "b" else ()
+            return series.to_numpy(dtype=np.float64, na_value=np.nan), booleans
         plain = series.to_numpy()
         return _coded(plain.astype(np.float64) if plain.dtype.kind == "O" else plain)
     if kind == "M":
@@ -149,13 +164,15 @@ def _coded(values: NDArray[Any]) -> Column:
     if kind in "iuf":
         return values, ()
     if kind == "b":
-        return values.astype(np.float64), ()
+        return values.astype(np.float64), BOOLEANS
     if kind in "mM":
         return _days(values), ()
     if kind == "O":
         first = next((v for v in values if not _is_missing(v)), None)
         if isinstance(first, (dict, list, tuple, set, np.ndarray)):
             raise TypeError(f"a cell of a table must be a number or text, got {type(first)}")
+        if all(isinstance(v, (bool, np.bool_)) or _is_missing(v) for v in values):
+            return _categories([None if _is_missing(v) else str(v) for v in values])
     try:
         return np.array([np.nan if _is_missing(v) else float(v) for v in values]), ()
     except (TypeError, ValueError):
@@ -177,6 +194,9 @@ def _days(values: NDArray[Any]) -> NDArray[np.float64]:
 
 def _categories(cells: Sequence[str | None]) -> Column:
     names = sorted({cell for cell in cells if cell is not None})
+    if names and {name.lower() for name in names} <= {"false", "true"}:
+        codes = [np.nan if cell is None else float(cell.lower() == "true") for cell in cells]
+        return np.array(codes), BOOLEANS
     code = {name: float(k) for k, name in enumerate(names)}
     return np.array([np.nan if c is None else code[c] for c in cells]), tuple(names)
 
@@ -214,18 +234,19 @@ def _parquet(path: Path) -> Sheet:
         raise BadPoints('Parquet files need pyarrow: pip install "coldness[parquet]"') from error
     file = parquet.ParquetFile(path)
     names = tuple(file.schema_arrow.names)
-    columns = []
+    columns: list[Column] = []
     for name in names:  # one column at a time in memory beside the result
         column = file.read(columns=[name]).column(0)
         if str(column.type) == "bool":
-            column = column.cast("float64")
-        columns.append(_coded(column.to_numpy()))
+            columns.append((column.cast("float64").to_numpy(), BOOLEANS))
+        else:
+            columns.append(_coded(column.to_numpy()))
     return _sheet(columns, names)
 
 
 def _text(path: Path) -> Sheet:
     """Text, in blocks of rows. A column that turns out to be text is read again from the start."""
-    with path.open(newline="", encoding="utf-8-sig") as file:
+    with path.open(newline="", encoding="utf-8-sig") as file, _cells_up_to(path.stat().st_size):
         between, header = _dialect(path, file)
         columns_of_text: set[int] = set()
         while True:
@@ -235,23 +256,41 @@ def _text(path: Path) -> Sheet:
             found = _columns(rows, columns_of_text, path, names, comma=between == ";")
             if found is not None:
                 break
-    named = tuple(n.strip() for n in names) if names else tuple(map(str, range(len(found))))
-    if len(set(named)) < len(named):
-        twice = next(n for n in named if named.count(n) > 1)
-        raise BadPoints(f"{path} has two columns called {twice!r}")
-    return replace(_sheet(found, named), named=header)
+    return replace(_sheet(found, _names(names) if names else numbered(len(found))), named=header)
+
+
+@contextmanager
+def _cells_up_to(size: int) -> Iterator[None]:
+    """Lets csv read cells of this many letters; it refuses those above 131,072 otherwise."""
+    before = csv.field_size_limit(max(csv.field_size_limit(), size))
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _names(cells: Sequence[str]) -> tuple[str, ...]:
+    """Names of columns as pandas makes them unique: a, a.1, a.2 and Unnamed: 3."""
+    names: list[str] = []
+    for j, cell in enumerate(cells):
+        name = cell.strip() or f"Unnamed: {j}"
+        new = (f"{name}.{k}" if k else name for k in count())
+        names.append(next(n for n in new if n not in names))
+    return tuple(names)
 
 
 def _dialect(path: Path, file: TextIO) -> tuple[str | None, bool]:
     """What is between cells (None for blanks), and whether the first row names the columns."""
-    lines = [line for line in islice(file, 200) if line.split("#")[0].strip()][:2]
+    top = list(_uncommented(islice(file, 200)))
+    plain = [line for line in top if not _is_comment(line)]
+    lines = (plain if len(plain) > 1 else top)[:2]
     if not lines:
         raise BadPoints(f"{path} is empty")
     even = [mark for mark in ";,\t" if len({line.count(mark) for line in lines}) == 1]
     between = next((mark for mark in (*even, *",;\t") if mark in lines[0]), None)
     if between is None and any(_number(cell) is None for cell in lines[-1].split()):
         between = ","  # one column of text, which may hold blanks
-    first, comma = next(_rows(lines[:1], between)), between == ";"
+    first, comma = next(_cells(lines[:1], between)), between == ";"
     header = not all(_is_missing(c) or _number(_pointed(c, comma)) is not None for c in first)
     counted = len(first) > 1 and first == [str(j) for j in range(len(first))]
     if counted:  # columns that are called 0, 1, 2 ...
@@ -259,7 +298,7 @@ def _dialect(path: Path, file: TextIO) -> tuple[str | None, bool]:
     if header and len(lines) < 2:
         raise BadPoints(f"{path} holds a header but no rows")
     if header and len(lines) == 2:
-        second = next(_rows(lines[1:], between))
+        second = next(_cells(lines[1:], between))
         text = [
             _number(_pointed(c, comma)) is None and not _is_missing(c) for c in (*first, *second)
         ]
@@ -268,12 +307,30 @@ def _dialect(path: Path, file: TextIO) -> tuple[str | None, bool]:
 
 
 def _rows(lines: Iterable[str], between: str | None) -> Iterator[list[str]]:
-    """Cells of every line that is not empty and no comment."""
-    kept = (line for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    """Cells of every line that is not empty and no comment.
+
+    With a mark between cells only lines above all others are comments: below, # may begin a cell.
+    """
+    kept = _uncommented(lines)
     if between is None:
-        yield from (line.split() for line in kept)
+        kept = (line for line in kept if not _is_comment(line))
+    return _cells(kept, between)
+
+
+def _cells(lines: Iterable[str], between: str | None) -> Iterator[list[str]]:
+    if between is None:
+        yield from map(str.split, lines)
     else:
-        yield from csv.reader(kept, delimiter=between, skipinitialspace=True)
+        yield from csv.reader(lines, delimiter=between, skipinitialspace=True)
+
+
+def _uncommented(lines: Iterable[str]) -> Iterator[str]:
+    """Lines that are not empty, from the first on that is no comment."""
+    return dropwhile(_is_comment, (line for line in lines if line.strip()))
+
+
+def _is_comment(line: str) -> bool:
+    return line.lstrip().startswith("#")
 
 
 def _number(cell: str) -> float | None:
@@ -281,6 +338,11 @@ def _number(cell: str) -> float | None:
         return float(cell)
     except ValueError:
         return None
+
+
+def is_number(cell: str) -> bool:
+    """Whether text is a number."""
+    return _number(cell) is not None
 
 
 def _pointed(cell: str, comma: bool) -> str:
@@ -361,10 +423,9 @@ def _without(sheet: Sheet, target: str, path: str) -> Sheet:
     elif target.lstrip("-").isdigit() and -len(sheet.names) <= int(target) < len(sheet.names):
         at = int(target) % len(sheet.names)
     else:
-        known = ", ".join(sheet.names[:8]) + (", ..." if len(sheet.names) > 8 else "")
-        raise BadPoints(f"{path} has no column {target!r}; it has {known}")
+        raise BadPoints(f"{path} has no column {target!r}; it has {listed(sheet.names)}")
     column, names = sheet.values[:, at], sheet.categories[at]
-    labels = np.array([names[int(v)] for v in column]) if names else np.asarray(column)
+    labels = np.array([names[int(v)] if v == v else "" for v in column]) if names else column
     rest = [j for j in range(len(sheet.names)) if j != at]
     if not rest:
         raise BadPoints(f"{path} has no column beside the target {target!r}")

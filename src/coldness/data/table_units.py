@@ -33,11 +33,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from coldness.data.table_files import Sheet, sheet_of
+from coldness.data.table_files import Sheet, listed, numbered, sheet_of
 from coldness.domain import Units
 
 SOFTNESS = 0.5
 """L: how fast values beyond the knee are compressed, in the same units as the knee."""
+
+LARGEST = 1e300
+"""Standardised values are at most this large: those of new rows may exceed all that float64 holds,
+and are unusual enough."""
 
 KEPT = ("number", "whole", "code", "onehot")
 """Kinds of columns that the model sees; the others are constant, dependent or empty."""
@@ -106,7 +110,8 @@ class TableUnits(Units):
             return (known[at] if 0 <= at < len(known) else "another category") or "missing"
         if value != value:
             return "missing"
-        return str(int(value)) if value.is_integer() and abs(value) < 1e9 else f"{value:.4g}"
+        plain = abs(value) < 1e9 and (value.is_integer() or abs(value) >= 1e4)
+        return f"{value:.0f}" if plain else f"{value:.4g}"
 
     def per_column(self, values: Tensor) -> Tensor:
         """The largest in size of the values of each column; 0 for those that the model has not."""
@@ -130,28 +135,42 @@ class TableUnits(Units):
     def coded(self, x: Any) -> NDArray[np.float64]:
         """Rows as numbers (N, C), with NaN for missing values, from a frame, an array or a list.
 
-        Columns of a frame are found by their names, others by their position.
+        Columns of a frame or a file with a header are found by their names, others by their
+        position. Columns that the model does not look at may be missing.
         """
         return self.codes_of(sheet_of(x))
 
     def codes_of(self, sheet: Sheet) -> NDArray[np.float64]:
         """Rows of a sheet as numbers (N, C), categories by the codes of these units."""
-        if sheet.named and set(self.column_names) <= set(sheet.names):
-            order: Sequence[int] = [sheet.names.index(name) for name in self.column_names]
-        elif sheet.named and len(sheet.names) < len(self.column_names):
-            missing = [name for name in self.column_names if name not in sheet.names]
-            raise ValueError(f"the table has no column {missing[0]!r}")
-        else:
-            order = range(len(sheet.names))
-        if len(order) != len(self.column_names):
-            raise ValueError(
-                f"points must have {len(self.column_names)} columns (N, D), got {len(order)} "
-                "columns"
-            )
-        x = np.array(sheet.values[:, list(order)], dtype=np.float64)
+        order = self._order(sheet)
+        x = np.full((len(sheet.values), len(order)), np.nan)
         for j, at in enumerate(order):
-            x[:, j] = self._code(x[:, j], sheet.categories[at], j)
+            own = x[:, j] if at is None else np.array(sheet.values[:, at], dtype=np.float64)
+            x[:, j] = self._code(own, () if at is None else sheet.categories[at], j)
+        bad = np.argwhere(np.isinf(x))
+        if len(bad):
+            row, j = bad[0]
+            raise ValueError(f"column {self.column_names[j]!r} has an infinite value in row {row}")
         return x
+
+    def _order(self, sheet: Sheet) -> Sequence[int | None]:
+        """Which column of a sheet each of the C columns is; None for one that is not looked at."""
+        found = {name: at for at, name in enumerate(sheet.names)}
+        known, count = self.column_names, len(self.column_names)
+        if not sheet.named or (known == numbered(count) and not set(known) <= found.keys()):
+            if len(sheet.names) != count:
+                raise ValueError(
+                    f"points must have {count} columns (N, D), got {len(sheet.names)} columns"
+                )
+            return range(count)
+        needed = [name for name, kind in zip(known, self.kinds, strict=True) if kind in KEPT]
+        missing = [name for name in needed if name not in found]
+        if missing:
+            more = f" and {len(missing) - 1} more that the model needs" if len(missing) > 1 else ""
+            raise ValueError(
+                f"the table has no column {missing[0]!r}{more}; it has {listed(sheet.names)}"
+            )
+        return [found.get(name) for name in known]
 
     def _code(self, x: NDArray[np.float64], found: tuple[str, ...], j: int) -> NDArray[np.float64]:
         """Codes of one column, from codes of the names in `found` or from plain values."""
@@ -210,6 +229,7 @@ class TableUnits(Units):
     def bent(self, x: Tensor) -> Tensor:
         """Model columns (N, D) from the same columns before scaling."""
         z = (x - self._row(self.centre, x)) / self._row(self.scale, x)
+        z = z.clamp(-LARGEST, LARGEST)
         knee = self._knee(x)
         beyond = (z.abs() - knee).clamp(min=0)
         w = torch.where(beyond > 0, z.sign() * (knee + _compressed(beyond)), z)
@@ -259,6 +279,21 @@ class TableUnits(Units):
 
     def _row(self, values: tuple[float, ...], like: Tensor) -> Tensor:
         return torch.tensor(values, dtype=torch.float64, device=like.device)
+
+
+def unseen(rows: Any, units: Units) -> list[str]:
+    """A sentence for every column with categories that training has not seen."""
+    if not isinstance(rows, Sheet) or not isinstance(units, TableUnits):
+        return []
+    notes, codes = [], units.codes_of(rows)
+    for j, known in enumerate(units.category_names):
+        count = int((codes[:, j] >= len(known)).sum()) if known else 0
+        if count:
+            notes.append(
+                f"column {units.column_names[j]}: a category that training has not seen, or none, "
+                f"in {count} of {len(codes)} rows"
+            )
+    return notes
 
 
 def _compressed(beyond: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -41,10 +41,20 @@ Array = NDArray[np.float64]
 
 
 @lru_cache(maxsize=64)
-def _decided(overrides: str, changes: str) -> Recipe:
-    """The recipe with overrides and decisions, both as JSON; reading one takes a while."""
-    recipe = Recipe.read("table", json.loads(overrides))
-    return recipe.decided(Decisions(json.loads(changes), ()))
+def _decided(overrides: str, changes: str) -> tuple[Recipe, list[str]]:
+    """The recipe with overrides and decisions, both as JSON; reading one takes a while.
+
+    Also a sentence about the decisions that overrides replace.
+    """
+    recipe, found = Recipe.read("table", json.loads(overrides)), Decisions(json.loads(changes), ())
+    return recipe.decided(found), recipe.overruled(found)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and arrays of NumPy, which grids of settings are made of, as JSON takes them."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    raise TypeError(f"settings must be numbers, text or lists of them, got {type(value)}")
 
 
 class EnergyEstimator(BaseEstimator):
@@ -59,7 +69,7 @@ class EnergyEstimator(BaseEstimator):
         validation: fraction of the rows that are held out, to stop training in time and to choose
             thresholds. `auto`: a tenth, at most 1,000 rows, and none if that is fewer than 20.
         overrides: other fields of the recipe `table` by their paths: {"data_noise": 0.2}.
-        random_state: seed, generator or None, of everything random.
+        random_state: seed, RandomState or None, of everything random.
         verbose: 1 to show progress and what is done to the data; 0 for silence.
     Attributes:
         models_: the trained models, one per member.
@@ -106,13 +116,17 @@ class EnergyEstimator(BaseEstimator):
         return {}
 
     def _train(self, X: Any, labels: Any = None) -> None:
+        if self.budget not in get_args(Budget):
+            raise ValueError(
+                f"budget must be one of {', '.join(get_args(Budget))}, got {self.budget!r}"
+            )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         data = Table.of(X, labels, held_out=0.0, split_seed=seed, validation=self.validation)
         found = TableRules(self.budget, self._purpose).decide(data)
         own = {} if self.iterations is None else {"iterations": self.iterations}
         given = {**self._own_overrides(), **(self.overrides or {}), **own}
-        recipe = _decided(json.dumps(given), json.dumps(found.changes))
-        self.notes_ = [*data.notes, *found.said]
+        recipe, instead = _decided(json.dumps(given, default=_plain), json.dumps(found.changes))
+        self.notes_ = [*data.notes, *found.said, *instead]
         if self.verbose:
             console.print("\n".join(self.notes_), markup=False)
         members = found.members if self.members is None else self.members

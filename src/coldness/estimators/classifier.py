@@ -3,7 +3,10 @@
     p(y|x) = softmax(f(x) / T),     p(x) = exp(-U(x)) / Z
 
 T minimises the cross-entropy of the held-out rows (temperature scaling); it is 1 where there are
-none.
+none. log T has a Gaussian prior around 0: otherwise T would tend to 0 where all of few rows are
+right.
+
+Training is not stopped by the held-out log p(x), which says nothing about classes.
 
 References:
     Your Classifier is Secretly an Energy Based Model and You Should Treat It Like One
@@ -27,10 +30,20 @@ from torch import Tensor
 
 from coldness.batching import parts
 from coldness.data.table import MOST_CLASSES
-from coldness.estimators.base import Array, EnergyEstimator
+from coldness.estimators.base import Array, Budget, EnergyEstimator
+
+SPREAD = 0.5
+"""Standard deviation of log T a priori."""
 
 HOTTEST = 10.0
 """The temperature is sought between 1 / HOTTEST and HOTTEST."""
+
+
+ITERATIONS: dict[Budget, int] = {"fast": 400, "default": 600, "best": 800}
+LEARNING_RATE = 5e-4
+"""Five times that of the recipe `table`, whose reference already is a density, but no classifier.
+On iris, wine and breast_cancer (70% of the rows, one seed, budget fast) twice as much lowers log p
+by up to 5 nats more, and a quarter of the iterations leaves classes undecided."""
 
 
 class EnergyClassifier(ClassifierMixin, EnergyEstimator):
@@ -45,7 +58,13 @@ class EnergyClassifier(ClassifierMixin, EnergyEstimator):
     """
 
     def _own_overrides(self) -> dict[str, Any]:
-        return {"energy": {"class_path": "ClassifierEnergy"}, "terms": ["CrossEntropy"]}
+        return {
+            "energy": {"class_path": "ClassifierEnergy"},
+            "terms": ["CrossEntropy"],
+            "iterations": ITERATIONS.get(self.budget),
+            "optimiser.lr": LEARNING_RATE,
+            "stop": None,
+        }
 
     def fit(self, X: Any, y: Any) -> Self:
         """Trains on rows X (N, D) with classes y (N,)."""
@@ -94,10 +113,11 @@ class EnergyClassifier(ClassifierMixin, EnergyEstimator):
         logits = self._logits(torch.from_numpy(self._held_out))
         at = np.arange(len(labels))
 
-        def cross_entropy(log_t: float) -> float:
+        def loss(log_t: float) -> float:
             p = np.mean([np.exp(log_softmax(f / np.exp(log_t), 1)) for f in logits], 0)
-            return -float(np.log(np.maximum(p[at, labels], 1e-300)).mean())
+            cross_entropy = -float(np.log(np.maximum(p[at, labels], 1e-300)).sum())
+            return cross_entropy + 0.5 * (log_t / SPREAD) ** 2
 
         limit = np.log(HOTTEST)
-        found = minimize_scalar(cross_entropy, bounds=(-limit, limit), method="bounded")
+        found = minimize_scalar(loss, bounds=(-limit, limit), method="bounded")
         return float(np.exp(found.x))

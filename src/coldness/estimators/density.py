@@ -54,7 +54,7 @@ class EnergyDensity(DensityMixin, EnergyEstimator):
 
         Args:
             n_samples: number of rows.
-            random_state: seed, generator or None.
+            random_state: seed, RandomState or None.
             rounded: return integers, and codes of categories, as whole numbers.
         """
         check_is_fitted(self)

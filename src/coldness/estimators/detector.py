@@ -105,6 +105,6 @@ class EnergyDetector(OutlierMixin, EnergyEstimator):
         share = self.contamination
         if share == "auto":
             return None
-        if not 0 < share <= 0.5:
-            raise ValueError(f"contamination must be 'auto' or in (0, 0.5], got {share}")
+        if isinstance(share, str) or not 0 < share <= 0.5:
+            raise ValueError(f"contamination must be 'auto' or in (0, 0.5], got {share!r}")
         return float(share)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from pyod.models.base import BaseDetector
+from sklearn.utils.validation import check_is_fitted
 
 from coldness.estimators import detector
 from coldness.estimators.base import Array, Budget
@@ -62,4 +63,5 @@ class EnergyDetector(BaseDetector):
 
     def decision_function(self, X: Any) -> Array:
         """-log p of rows, (N,): higher for outliers."""
+        check_is_fitted(self, "detector_")
         return -self.detector_.score_samples(X)

@@ -52,9 +52,19 @@ def named_columns(slopes: Array) -> list[list[int]]:
     return found
 
 
-def reasons(slopes: Array, names: Sequence[str]) -> list[str]:
-    """For every row (N, C), the columns with the largest gradients, and on which side they are."""
+def reasons(slopes: Array, names: Sequence[str], categories: Sequence[Sequence[str]]) -> list[str]:
+    """For every row (N, C), the columns with the largest gradients, and on which side they are.
+
+    Args:
+        slopes: the gradients.
+        names: of the columns.
+        categories: of each column, which are on no side; empty for numbers.
+    """
     return [
-        ", ".join(f"{names[j]} too {'high' if row[j] > 0 else 'low'}" for j in told)
+        ", ".join(f"{names[j]} {_side(row[j], bool(categories[j]))}" for j in told)
         for row, told in zip(slopes, named_columns(slopes), strict=True)
     ]
+
+
+def _side(slope: float, category: bool) -> str:
+    return "unusual" if category else "too high" if slope > 0 else "too low"

@@ -163,8 +163,9 @@ def _legend(axes: Axes) -> None:
     axes.legend(
         frameon=False,
         ncols=3,
-        loc="lower center",
-        bbox_to_anchor=(0.5, 1.0),
+        loc="lower right",  # of the axes: at their left are labels, and room
+        bbox_to_anchor=(1.0, 1.0),
+        borderaxespad=0.2,
         handlelength=1.4,
         columnspacing=1.0,
     )

@@ -132,7 +132,7 @@ def _potentials(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
 
 def _likelihood(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
     """Measurements only; at other iterations the columns are empty."""
-    shown = []
+    shown: list[Array] = []
     for run, colour in zip(runs, cycle(theme, len(runs)), strict=True):
         value = run.get("live_log_likelihood", np.zeros(0))
         there = np.isfinite(value)
@@ -142,7 +142,8 @@ def _likelihood(axes: Axes, runs: Sequence[Columns], theme: Theme) -> None:
         error = run["live_log_likelihood_error"][there]
         axes.fill_between(t, value - error, value + error, color=colour, alpha=0.2, linewidth=0)
         axes.plot(t, value, color=colour, linewidth=1.2)
-        shown.append(value)
+        least = np.nan_to_num(error).min()  # no axis shows changes that are within the error
+        shown += [value - least, value + least]
     limits(axes, np.concatenate(shown), log=False)
     axes.set_ylabel("nats per point")
 
