@@ -16,7 +16,7 @@ import torch
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import log_loss
+from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -250,6 +250,19 @@ def test_the_package_is_imported_only_when_it_is_used() -> None:
     assert found.stdout.strip() == "set()"
 
 
+@pytest.mark.parametrize(("count", "columns"), [(60, 40), (5, 2), (100, 3)])
+def test_few_rows_have_a_threshold_that_holds_for_new_ones(count: int, columns: int) -> None:
+    """Fitted rows are remembered: with their scores, all new rows of 40 columns were outliers."""
+    x, new = (np.random.default_rng(k).normal(size=(count, columns)) for k in (0, 1))
+    known = EnergyDetector(budget="fast", random_state=0).fit(x)
+    flagged = np.mean([known.predict(new) == -1])
+    assert known.percentile(x).min() >= 0
+    if count > 5:
+        assert flagged < 0.2
+    if columns == 40:
+        assert np.mean(known.score_samples(new) < np.quantile(known.score_samples(x), 0.05)) > 0.9
+
+
 # PyOD: the checks of its base class's tests.
 
 
@@ -273,6 +286,16 @@ def test_pyods_conventions() -> None:
     assert ((confidence >= 0) & (confidence <= 1)).all()
     rank = given._predict_rank(new, normalized=True)
     assert ((rank >= 0) & (rank <= 1)).all()
+    assert given._predict_rank(new).max() <= len(x)
+    truth = np.r_[np.ones(10), np.zeros(190)]
+    assert given.labels_[:10].all()
+    assert roc_auc_score(truth, given.decision_scores_) == 1
+    labels = given.predict_with_rejection(new, c_r=0.1)
+    assert set(labels) <= {-2, 0, 1}
+    with pytest.warns(FutureWarning, match="fit_predict is deprecated"):
+        assert clone(given).fit_predict(x).sum() == 20
+    with pytest.raises(ValueError, match="something"):
+        given.predict_proba(new, method="something")
     assert clone(given).get_params()["contamination"] == 0.1
     with pytest.raises(NotFittedError):
         clone(given).decision_function(new)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import lru_cache
@@ -189,11 +189,11 @@ class EnergyEstimator(BaseEstimator):
         check_is_fitted(self)
         return all(model.z is not None for model in self.models_)
 
-    def _log_p(self, points: Tensor) -> Array:
-        """log p of rows in the units of the model, (N,), per unit of the table."""
+    def _log_p(self, points: Tensor, models: Sequence[Model] = ()) -> Array:
+        """log p of rows in the units of the model, (N,), per unit of the table; of all members."""
         domain = self.models_[0].domain
         found = []
-        for model in self._scoring:
+        for model in models or self._scoring:
             z = model.z.estimate if model.z is not None and self.normalised_ else 0.0
             found.append(-potential(model.energy, points) - z)
         together = torch.logsumexp(torch.stack(found), 0) - math.log(len(found))
