@@ -120,8 +120,8 @@ def test_the_threshold_is_a_quantile_and_moves_with_contamination(detector: Ener
     x, given = rows(), clone(detector)
     given.__dict__.update(detector.__dict__)
     scores = given.score_samples(x)
-    assert given.offset_ == pytest.approx(np.quantile(given._held_out_scores, AUTO))
-    assert len(given._held_out_scores) == 30
+    assert given.offset_ == pytest.approx(np.quantile(given._unseen_scores, AUTO))
+    assert len(given._unseen_scores) == 30
     np.testing.assert_array_equal(given.predict(x) == -1, scores < given.offset_)
     given.set_params(contamination=0.2)
     assert (given.predict(x) == -1).sum() == 60
