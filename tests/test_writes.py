@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 from coldness import files
 from coldness.cli.main import main
-from coldness.files import BadFile, FullDisk, append, remove, shorten, sweep, write_atomically
+from coldness.files import (
+    BadFile,
+    FullDisk,
+    append,
+    remove,
+    shorten,
+    sweep,
+    write_atomically,
+    write_together,
+)
 from coldness.runs.checkpoints import saved
 from coldness.runs.folder import FolderError, RunFolder
 from coldness.runs.log import MetricsLog
@@ -30,7 +42,7 @@ def recipe() -> Recipe:
     return read("mixture2d", *BRIEF)
 
 
-def content(text: str) -> object:
+def content(text: str) -> Callable[[BinaryIO], int]:
     return lambda file: file.write(text.encode())
 
 
@@ -40,7 +52,7 @@ def test_a_link_in_the_place_of_a_file_or_of_its_temporary_is_not_followed(tmp_p
     victim.write_text("precious")
     page.symlink_to(victim)
     page.with_name("report.html.partial").symlink_to(victim)
-    write_atomically(page, content("new"))  # type: ignore[arg-type]
+    write_atomically(page, content("new"))
     assert victim.read_text() == "precious"
     assert page.read_text() == "new"
     assert not page.is_symlink()
@@ -217,6 +229,38 @@ def test_without_room_one_line_says_so_and_the_run_goes_on(
     monkeypatch.undo()
     carry_out(recipe, out=out, resume=(out / "config.yaml").exists())
     assert saved(out / "checkpoints")[-1].name == "iteration-20.ckpt"
+
+
+def test_what_cannot_be_written_cannot_be_closed_either(tmp_path: Path) -> None:
+    """What the buffer still holds fails once more when the file is closed."""
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+            write_together([(tmp_path / name, content("x" * 1000)) for name in "ab"])
+        except FullDisk as error:
+            code = 0 if str(tmp_path) in str(error) and not list(tmp_path.iterdir()) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_several_files_take_their_places_in_order_once_all_are_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, said, sync = tmp_path / "log", [], os.fsync
+    log.write_text("row")
+    monkeypatch.setattr(files, "reached", lambda point, path: said.append(f"{point} {path.name}"))
+    monkeypatch.setattr(os, "fsync", lambda place: (said.append("on disk"), sync(place))[1])
+    write_together([(tmp_path / name, content(name)) for name in "ab"], [log])
+    assert said == [
+        *("open a", "write a", "sync a", "open b", "write b", "sync b"),
+        *("on disk", "on disk", "on disk"),
+        *("replace a", "replaced a", "replace b", "replaced b", "on disk"),
+    ]
+    assert [(tmp_path / name).read_text() for name in "ab"] == ["a", "b"]
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "log"}
 
 
 def test_the_command_ends_with_the_code_of_a_full_disk(

@@ -74,7 +74,7 @@ def write_together(files: Sequence[tuple[Path, Write]], logs: Sequence[Path] = (
     """
     made: list[tuple[Path, Path]] = []
     try:
-        with ExitStack() as opened:
+        with _room(files[-1][0]), ExitStack() as opened:
             descriptors = [opened.enter_context(_opened(path, os.O_RDWR)) for path in logs]
             for path, write in files:
                 with _room(path):
@@ -88,8 +88,7 @@ def write_together(files: Sequence[tuple[Path, Write]], logs: Sequence[Path] = (
                     file.flush()
                     reached("sync", path)
                 descriptors.append(file.fileno())
-            with _room(files[-1][0]):
-                _sync_all(descriptors)
+            _sync_all(descriptors)
         for beside, path in made:
             with _room(path):
                 reached("replace", path)

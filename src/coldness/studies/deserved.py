@@ -68,16 +68,17 @@ def trust_numbers(
 ) -> list[Number]:
     """A row for every model, and two for all of them; rows and runs are not used."""
     numbers, trusted, alarmed, wrong = [], 0, 0, 0
-    for liar in (*liars(), *right_models()):
+    models, seeds = (*liars(), *right_models()), 1 if quick else SEEDS
+    for k, liar in enumerate(models):
         found = []
-        for seed in range(1 if quick else SEEDS):
-            stage(f"{liar.name}, seed {seed}")
+        for seed in range(seeds):
+            done = k * seeds + seed
+            stage(f"{done} of {len(models) * seeds} judgements; now {liar.name}, seed {seed}")
             found.append(judged(liar, seed))
         trusted += sum(len(false_trust(liar, f)) for f in found)
         alarmed += sum(len(false_alarms(liar, f)) for f in found)
         wrong += sum(wrong_kl(liar, f) for f in found)
         numbers.append(_row(liar, found))
-    seeds = 1 if quick else SEEDS
     numbers.append(_whole("False trust in all models", "none", trusted, seeds, trusted == 0))
     numbers.append(_whole("False alarms on right models", "at most 1", alarmed, seeds, alarmed < 2))
     numbers.append(_whole("Intervals of KL that miss the truth", "none", wrong, seeds, wrong == 0))
