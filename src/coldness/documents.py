@@ -103,6 +103,11 @@ def one_line(error: BaseException) -> str:
     return shortened(" ".join(str(error).split()) or type(error).__name__)
 
 
+def counted(count: int, what: str) -> str:
+    """1 row, 2 rows, 1,000 rows."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def shortened(text: str, most: int = SHOWN) -> str:
     """The text; where it is too long, its beginning and its end with dots between."""
     end = most // 3

@@ -27,6 +27,7 @@ from coldness.cli.options import NAME_A_RUN, CommandParser, OptionError
 from coldness.cli.rows import Scored, check_out, print_unusual, write_scores
 from coldness.data import in_model, read_rows
 from coldness.data.table_units import unseen
+from coldness.documents import counted
 from coldness.evaluation.reasons import explained, reasons
 from coldness.likelihood.potential import potential
 from coldness.machine import threads
@@ -77,7 +78,9 @@ def main(words: list[str]) -> int:
     if known is not None:
         percentile = 100 * np.searchsorted(np.sort(known), scores) / len(known)
     scored = Scored("log_p" if usable else "minus_u", scores, percentile, why)
-    output.print(f"{len(scores)} rows, scored by {LOG_P if usable else MINUS_U}", markup=False)
+    output.print(
+        f"{counted(len(scores), 'row')}, scored by {LOG_P if usable else MINUS_U}", markup=False
+    )
     if percentile is None:
         output.print("no percentiles: the run has no evaluation with held-out rows")
     print_unusual(scored, given.rows)

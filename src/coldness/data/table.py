@@ -43,6 +43,7 @@ from coldness.data.point_checks import BadPoints
 from coldness.data.points import COLLINEAR, MARGIN, ROUNDING, Validation, split
 from coldness.data.table_files import Sheet, is_number, read_sheet, sheet_of
 from coldness.data.table_units import TableUnits
+from coldness.documents import counted
 from coldness.domain import Domain
 
 LEAST_ROWS = 5
@@ -131,7 +132,9 @@ class Table(Labelled):
         if not 0 <= held_out < 1:
             raise BadPoints(f"held_out must be at least 0 and below 1, got {held_out}")
         if count < LEAST_ROWS:
-            raise BadPoints(f"{path} holds {count} rows; at least {LEAST_ROWS} are needed")
+            raise BadPoints(
+                f"{path} holds {counted(count, 'row')}; at least {LEAST_ROWS} are needed"
+            )
         order, tested, kept = split(count, held_out, split_seed, validation, VALIDATION)
         survey = Survey.of(sheet, order[tested + kept :].numpy(), path)
         self._notes: list[str] = []
@@ -160,7 +163,8 @@ class Table(Labelled):
                 codes = torch.from_numpy(found.reshape(-1).astype(np.int64))[order]
                 if lost.any():
                     self._notes.append(
-                        f"the target is missing in {int(lost.sum())} rows, a class of their own"
+                        f"the target is missing in {counted(int(lost.sum()), 'row')}, "
+                        "a class of their own"
                     )
             else:
                 self._notes.append(

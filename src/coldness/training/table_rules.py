@@ -14,6 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from coldness.documents import counted
+
 Budget = Literal["fast", "default", "best"]
 Purpose = Literal["density", "detection"]
 
@@ -92,7 +94,8 @@ def decide(
     )
     said = (
         about,
-        f"The network has three layers of {width} units, for {rows:,} rows of {columns} columns.",
+        f"The network has three layers of {width} units, for {counted(rows, 'row')} of "
+        f"{counted(columns, 'column')}.",
         until,
     )
     return Decisions(changes, said, MEMBERS[budget])
@@ -121,5 +124,6 @@ def _reference(rows: int, purpose: Purpose) -> tuple[dict[str, Any], str]:
             "kernels": KERNELS,
             "background": 0.0,
         },
-        f"The reference density has {kernels}, in {groups} groups with bandwidth {BANDWIDTH:g}.",
+        f"The reference density has {kernels}, in {counted(groups, 'group')} with bandwidth "
+        f"{BANDWIDTH:g}.",
     )
