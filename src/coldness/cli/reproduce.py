@@ -31,6 +31,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from coldness.cli.console import console, output
 from coldness.cli.options import CommandParser
 from coldness.files import write_atomically
+from coldness.machine import threads
 from coldness.progress import stages
 from coldness.runs.folder import FolderError, lock
 from coldness.signals import Interrupted, number_of
@@ -238,7 +239,7 @@ def _numbers(study: Study, grid: Grid, out: Path, short: bool) -> list[Number]:
         kept = json.loads(path.read_text())
         if kept["of"] == key:
             return kept["numbers"]
-    with stages(study.numbers) as stage:
+    with stages(study.numbers) as stage, threads(1):
         numbers = NUMBERS[study.numbers](rows, grid.folder, short, stage)
     _save(path, {"of": key, "numbers": numbers})
     return numbers
