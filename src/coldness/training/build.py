@@ -49,13 +49,13 @@ def build(s: Settings) -> Training:
     energy.coordinates = Coordinates.estimate(x_data, s.preconditioner)
     if energy.reference is not None:
         _fit_reference(s, energy.reference, x_data)
+    check_uncoupled(energy, x_data)
+    check_coordinates(energy, x_data)
     needs = s.memory  # with networks that were made for the data's shape
     if fabric.device.type == "cpu":
         with autocast(s.precision, fabric.device):
             needs["batch_size"] += s.examples * activation_bytes(energy.outputs, data.shape)
     check_memory(needs)
-    check_uncoupled(energy, x_data)
-    check_coordinates(energy, x_data)
     optimiser = s.optimiser(list(energy.parameters()))
     _, wrapped = fabric.setup(energy, optimiser)
     ema = None if s.average is None else MovingAverage(energy, s.average)
