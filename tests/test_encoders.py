@@ -92,7 +92,7 @@ def test_strides_of_convolutional_encoders(side: int, last: int) -> None:
 
 @every_encoder
 def test_no_narrow_convolution_writes_out_of_bounds(name: str) -> None:
-    """Strided 1x1 convolutions of less than 16 channels do, in their backward pass (oneDNN)."""
+    """Strided 1x1 convolutions of fewer than 16 channels do, in their backward pass (oneDNN)."""
     for layer in built(name).modules():
         if isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1):
             assert layer.stride == (1, 1) or layer.in_channels >= 16

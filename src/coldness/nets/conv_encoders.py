@@ -129,7 +129,7 @@ class BasicBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         # The stride of the shortcut is a slice. In torch 2.13, the backward pass of a strided 1x1
-        # convolution of less than 16 channels in channels_last writes out of bounds on processors
+        # convolution of fewer than 16 channels in channels_last writes out of bounds on processors
         # with AVX2 or AVX-512, and something else crashes, later.
         strided = x[..., :: self.stride, :: self.stride]
         return self.last(self.second(self.first(x)) + self.shortcut(strided))
