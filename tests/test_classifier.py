@@ -171,7 +171,7 @@ def test_conditional_chains_follow_the_energy_of_their_class() -> None:
     labels = torch.arange(2000) % 2
     chains = source.draw(
         energy, torch.zeros(2000, 2), torch.Generator().manual_seed(0), tempering=1.0,
-        labels=labels, at_once=700,
+        given=labels, at_once=700,
     )  # fmt: skip
     # Langevin's own stationary variance: s^2 / (1 - h / (2 s^2)) with s^2 = 1/4.
     variance = 0.25 / (1 - 0.02 / 0.5)

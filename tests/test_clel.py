@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 from torch.nn.functional import normalize
 
 from coldness.cli.main import main
@@ -57,6 +59,7 @@ OTHERS = {
         "0.001}}, steps: 2}, {start: {class_path: Bank, init_args: {capacity: 100, initial: "
         "UniformNoise}}, kernel: {class_path: Langevin, init_args: {step_size: 0.001}}, steps: 2}]",
     ),
+    "chains given latents": ("--sources.0.conditional=true", "--sources.0.start.capacity=80"),
     "whitened": ("--preconditioner=full", "--data_noise=0.1"),
 }
 
@@ -87,6 +90,63 @@ def test_guided_runs_resume_to_the_bit(more: tuple[str, ...], tmp_path: Path) ->
     if "average" in saved:
         assert any("running_mean" in name for name in saved["average"])
         assert saved["optimiser"]["state"]
+
+
+def test_chains_keep_the_latent_that_they_began_with() -> None:
+    """All 16 slots are drawn every time: they take latents of the first batch, and keep them."""
+    run = (*SMALL, "--sources.0.conditional=true", "--sources.0.start.refresh=0")
+    training = build(settings(*run, "--sources.0.start.capacity=16"))
+    bank, seen = training.settings.sources[0].start, []
+    read = training.energy.read
+
+    def reading(outputs: Tensor, condition: Tensor | None = None) -> Tensor:
+        if condition is not None and len(outputs) == 32:
+            seen.append(condition)
+        return read(outputs, condition)
+
+    training.energy.read = reading
+    training.iterate()
+    training.iterate()
+    (data, model), (data_later, model_later) = (z.split(16) for z in seen)
+    torch.testing.assert_close(data, model)  # of the batch, in its order
+    order, later = model[:, 0].argsort(), model_later[:, 0].argsort()
+    torch.testing.assert_close(model_later[later], model[order])
+    assert not torch.equal(data_later, data)
+    own = bank.latents[:, 0].argsort()
+    torch.testing.assert_close(bank.latents[own], model[order])
+
+
+def test_chains_given_the_latents_of_their_own_examples_have_no_gap() -> None:
+    """d = c (E(x, z) - E(x-, z)) is 0 where negatives are the data, each with its latent."""
+    start = (
+        "--sources=[{start: DataStart, kernel: {class_path: Langevin, init_args: {step_size: "
+        "0.001}}, steps: 0, conditional: true}]"
+    )
+    training = build(settings(*SMALL, start, "--data_noise=0", "--energy.guidance=30"))
+    assert float(training.iterate()["d"]) == pytest.approx(0.0, abs=1e-3)
+
+
+def test_a_condition_leads_in_the_first_third_of_the_steps(model: Model) -> None:
+    """Samples are those of 2 steps given 5 z and 4 given z, with the same random numbers."""
+    source = replace(model.sampler, steps=6, transition=None, lead=5.0)
+    z = normalize(torch.randn(3, 4, generator=torch.Generator().manual_seed(1)), dim=1)
+    like, energy = torch.zeros(1, *model.domain.shape), model.energy
+    found = source.sample(energy, like, 3, torch.Generator().manual_seed(0), given=z)
+    generator = torch.Generator().manual_seed(0)
+    x = source.noise(energy, like, 3, generator)
+    for given, steps in ((5 * z, 2), (z, 4)):
+        x = source.carry_on(energy.given(given), x, steps, generator).x
+    torch.testing.assert_close(found.x, x, rtol=0, atol=0)
+    plain = source.sample(energy, like, 3, torch.Generator().manual_seed(0))
+    alone = replace(source, lead=1.0).sample(energy, like, 3, torch.Generator().manual_seed(0))
+    torch.testing.assert_close(plain.x, alone.x, rtol=0, atol=0)  # without a condition
+    with pytest.raises(ValueError, match=r"lead must be >= 1, got 0\.5"):
+        replace(source, lead=0.5)
+
+
+def test_chains_cannot_be_given_latents_that_no_term_has() -> None:
+    with pytest.raises(ValueError, match="conditional sources need a term with latents"):
+        build(settings(*SMALL, "--sources.0.conditional=true", "--terms=[EnergyL2]"))
 
 
 def test_the_model_keeps_its_encoder_and_latents(model: Model, tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ to the slot that it came from. There are two ways to refresh chains:
     refresh         each drawn chain is restarted from noise with this probability (JEM: 5%)
     refresh_batch   all drawn chains are restarted with this probability (hybrid CD: 5%)
 
-Chains of given classes come from slots of their class: slot k belongs to class k mod K.
+Chains of given classes come from slots of their class: slot k belongs to class k mod K. Chains that
+are conditional on latents keep the latent that they began with until they are restarted.
 
 A bank of images is large. With storage as uint8, values are clipped to the range of the data and
 rounded to steps of 1/255 of that range whenever a chain returns. The rounding error has a standard
@@ -78,6 +79,7 @@ class Bank(Start):
         self.place = place
         self.x = torch.empty(0)
         self.age = torch.empty(0, dtype=torch.int64)
+        self.latents = torch.empty(0)
         self.outside = torch.zeros(())
         self._middle, self._reach = torch.zeros(()), torch.full((), torch.inf)
         self._range = torch.tensor([-1.0, 1.0])
@@ -156,6 +158,18 @@ class Bank(Start):
         slots = by_class[before[labels] + rank.squeeze(1) - 1]
         return self._drawn(slots.to(self.x.device), x_data, at, generator)
 
+    def condition_on(self, latent: int) -> None:
+        self.latents = torch.zeros(self.capacity, latent, device=self.x.device)
+
+    def draw_by_latent(
+        self, z: Tensor, x_data: Tensor, at: Coordinates, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        x, slots = self.draw(len(z), x_data, at, generator)
+        new = (self.age[slots] == 0)[:, None].to(z.device)
+        z = torch.where(new, z, self.latents[slots].to(z))
+        self.latents[slots] = z.to(self.latents)
+        return x, slots, z
+
     def _drawn(
         self, slots: Tensor, x_data: Tensor, at: Coordinates, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
@@ -186,18 +200,22 @@ class Bank(Start):
         }
 
     def state_dict(self) -> dict[str, Tensor]:
+        latents = {"latents": self.latents} if len(self.latents) else {}
         return {
             "x": self.x,
             "age": self.age,
             "middle": self._middle,
             "reach": self._reach,
             "range": self._range,
+            **latents,
         }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         device = self._reach.device
         self.x = self._placed(state["x"].to(self.x.device, copy=True))
         self.age = state["age"].to(self.x.device, copy=True)
+        if "latents" in state:
+            self.latents = state["latents"].to(self.x.device, copy=True)
         if "reach" in state:  # absent before version 0.4
             self._middle, self._reach = state["middle"].to(device), state["reach"].to(device)
         if "range" in state:  # absent before version 0.5

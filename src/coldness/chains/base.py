@@ -84,6 +84,18 @@ class Start(ABC):
         """Like `draw`, for chains of given classes (count,); most starts ignore the classes."""
         return self.draw(len(labels), x_data, at, generator)
 
+    def condition_on(self, latent: int) -> None:  # noqa: B027 - most keep no chains
+        """Called once after `prepare`, if chains are conditional on latents of this dimension."""
+
+    def draw_by_latent(
+        self, z: Tensor, x_data: Tensor, at: Coordinates, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Like `draw`, for latents (count, d); also returns the latent of every chain.
+
+        A bank continues chains with the latents of their slots, and gives new chains new ones.
+        """
+        return *self.draw(len(z), x_data, at, generator), z
+
     def put(  # noqa: B027
         self, slots: Tensor | None, x_model: Tensor, steps: int
     ) -> None:

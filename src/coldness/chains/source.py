@@ -46,6 +46,9 @@ from coldness.energies.coordinates import Coordinates
 from coldness.kernels import Chains, ConstantSteps, Kernel, StepSchedule, run
 from coldness.schedules import Schedule, value_at
 
+LEADING = 3
+"""The condition leads in one of so many parts of the steps."""
+
 
 @dataclass
 class Source:
@@ -60,8 +63,9 @@ class Source:
         step_schedule: how the step changes along a chain.
         step_scale: factor that the step is multiplied by, a number or a schedule over training.
         beta: beta of this source's contrast; None (null in YAML) for the beta of the run.
-        conditional: sample p(x|y) of a classifier with the classes of the data batch; a bank then
-            provides slots of the same class.
+        conditional: sample p(x|y) of a classifier with the classes of the data batch, or p(x|z) of
+            an energy with latents with those of the data batch; a bank then provides slots of the
+            same class, or continues chains with the latents that they began with.
         adaptation: changes the step during training: `StepAdaptation` (its arguments alone are
             enough) to a target acceptance rate, `InverseNormSteps` by a norm on the data; None
             (null in YAML) for a fixed step.
@@ -69,6 +73,8 @@ class Source:
             does not leave the model's density invariant; None (null in YAML) for none.
         transition_every: number of steps after which the next transition follows, >= 1; None (null
             in YAML) for `steps`: once per iteration, and in longer chains after as many steps.
+        lead: factor, >= 1, that latents of a condition are multiplied by in the first third of the
+            steps of samples, where chains from noise still choose between modes; 1 for none.
     """
 
     start: Start
@@ -83,6 +89,7 @@ class Source:
     adaptation: StepAdaptation | Adaptation | None = None
     transition: Augmentation | None = None
     transition_every: int | None = None
+    lead: float = 1.0
 
     def __post_init__(self) -> None:
         if self.steps < 0:
@@ -96,6 +103,8 @@ class Source:
         if self.adaptation is not None:
             self.adaptation.check(self.kernel, self.step_schedule)
         self.start.check(self.kernel, self.conditional)
+        if not 1 <= self.lead < float("inf"):
+            raise ValueError(f"lead must be >= 1, got {self.lead:g}")
         if self.transition_every is not None and self.transition is None:
             raise ValueError("transition_every needs a transition")
         if self.transition_every is not None and self.transition_every < 1:
@@ -145,7 +154,7 @@ class Source:
         tempering: float,
         step_scale: float = 1.0,
         compiled: bool = False,
-        labels: Tensor | None = None,
+        given: Tensor | None = None,
         at_once: int | None = None,
     ) -> Chains:
         """Draws negatives for this batch: starts chains, runs them on t * U, and puts them back.
@@ -161,36 +170,39 @@ class Source:
             tempering: t.
             step_scale: factor that the step is multiplied by.
             compiled: whether to compile the chain.
-            labels: classes of the batch if the source is conditional, else None.
+            given: classes or latents of the batch if the source is conditional, else None.
             at_once: number of chains to run at a time, to save memory; None for all.
         """
         at = energy.coordinates
         count = self.chains_for(len(x_data))
         if self.adaptation is not None:
             self.adaptation.before(energy, x_data)
-        if labels is None:
+        if given is None:
             x, slots = self.start.draw(count, x_data, at, generator)
+        elif energy.latent:
+            z = repeated(given, count)
+            x, slots, given = self.start.draw_by_latent(z, x_data, at, generator)
         else:
-            labels = repeated(labels, count)
-            x, slots = self.start.draw_by_class(labels, energy.classes, x_data, at, generator)
+            given = repeated(given, count)
+            x, slots = self.start.draw_by_class(given, energy.classes, x_data, at, generator)
         h = self._step_size(tempering, step_scale)
         parts = []
         for first in range(0, count, at_once or count):
             part = slice(first, first + (at_once or count))
-            u = energy if labels is None else energy.given(labels[part])
+            u = energy if given is None else energy.given(given[part])
             parts.append(
                 self._run(
                     u, x[part], self.steps, generator, tempering, h, compiled, self.step_schedule,
                     self.transition,
                 )
             )  # fmt: skip
-        chains = parts[0] if len(parts) == 1 else side_by_side(parts)
+        chains = replace(parts[0] if len(parts) == 1 else side_by_side(parts), given=given)
         self.start.put(slots, chains.x, self.steps)
         if self.start.weighted:
             chains.log_weights = self._weigh(slots, chains, generator)
         if self.adaptation is not None:
             self.adaptation.after(
-                energy if labels is None else energy.given(labels),
+                energy if given is None else energy.given(given),
                 self.kernel,
                 chains,
                 steps=self.steps,
@@ -239,7 +251,21 @@ class Source:
         x = self.noise(energy, x_data, count, generator)
         steps = self.steps if steps is None else steps
         u = energy if given is None else energy.given(given)
-        return self.carry_on(u, x, steps, generator, step_scale=step_scale, compiled=compiled)
+        first = steps // LEADING if given is not None and energy.latent and self.lead > 1 else 0
+        if not first:
+            return self.carry_on(u, x, steps, generator, step_scale=step_scale, compiled=compiled)
+        assert given is not None
+        h, found = self._step_size(1.0, step_scale), []
+        for of, begin, length in (
+            (energy.given(self.lead * given), 0, first),
+            (u, first, steps - first),
+        ):
+            schedule = stretch_of(self.step_schedule, begin, steps)
+            found.append(
+                self._run(of, x, length, generator, 1.0, h, compiled, schedule, self.transition)
+            )
+            x = found[-1].x
+        return in_sequence(found, [first, steps - first])
 
     def sampler(self, x_data: Tensor, at: Coordinates, step_scale: float) -> Source:
         """Returns a source that samples the trained model without the data.
@@ -259,6 +285,7 @@ class Source:
             adaptation=deepcopy(self.adaptation),
             transition=self.transition,
             transition_every=self.transition_every,
+            lead=self.lead,
         )
 
     def visits(self, iterations: int, batch_size: int) -> float:
@@ -371,6 +398,6 @@ class Source:
         return in_sequence(found, [min(every, steps - k) for k in range(0, steps, every)])
 
 
-def repeated(labels: Tensor, count: int) -> Tensor:
-    """Returns the first `count` labels of a batch, repeated if needed, as in `DataStart`."""
-    return labels.repeat(-(-count // len(labels)))[:count]
+def repeated(given: Tensor, count: int) -> Tensor:
+    """Returns the first `count` conditions of a batch, repeated if needed, as in `DataStart`."""
+    return given.repeat(-(-count // len(given)), *[1] * (given.dim() - 1))[:count]

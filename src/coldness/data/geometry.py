@@ -37,6 +37,7 @@ class Affine(Augmentation):
         shear: [low, high] of the angle, in degrees, that vertical lines are tilted by, in
             (-90, 90).
         p: probability of changing an image, in [0, 1].
+        vertical: [low, high] of the shift downwards; None for that of `translate`.
     """
 
     degrees: tuple[float, float] = (-10.0, 10.0)
@@ -44,10 +45,12 @@ class Affine(Augmentation):
     scale: tuple[float, float] = (0.9, 1.1)
     shear: tuple[float, float] = (0.0, 0.0)
     p: float = 1.0
+    vertical: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         check_range("degrees", self.degrees)
         check_range("translate", self.translate)
+        check_range("vertical", self.vertical or self.translate)
         check_range("scale", self.scale, above=0)
         check_range("shear", self.shear, above=-90)
         if self.shear[1] >= 90:
@@ -63,7 +66,8 @@ class Affine(Augmentation):
             return uniform(factor * low, factor * high, x, generator)[:, 0]  # (B, 1, 1)
 
         angle = draw(self.degrees, math.pi / 180)
-        right, down = draw(self.translate, width), draw(self.translate, height)
+        right = draw(self.translate, width)
+        down = draw(self.translate if self.vertical is None else self.vertical, height)
         scale, tilt = draw(self.scale), draw(self.shear, math.pi / 180).tan()
         # The inverse map, of output pixels to places in the input; rows count downwards.
         across = _centred(width, x)[None, None, :] - right

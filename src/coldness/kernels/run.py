@@ -50,7 +50,7 @@ class Chains:
     U before each step, (steps, B), if a trace was requested. step_size: result of the adaptation,
     () or (B,), if it was requested. first, last: tempered U at the start and at the end, (B,), if
     states of the kernel carry it. log_weights: of the chains, (B,) in float64, if their start keeps
-    weights.
+    weights. given: their conditions (B,) or (B, d), if they are conditional.
     """
 
     x: Tensor
@@ -61,6 +61,7 @@ class Chains:
     first: Tensor | None = None
     last: Tensor | None = None
     log_weights: Tensor | None = None
+    given: Tensor | None = None
 
 
 def run(

@@ -33,7 +33,8 @@ class Batch:
 
     x_data (N, ...) is the data, x_model (M, ...) the negatives of all sources. u_data and u_model
     are their potentials, and outputs_data and outputs_model the outputs of the energy in the same
-    forward pass. chains: negatives per source. weights: weights per contrast. labelled: examples
+    forward pass. given: classes or latents of x_data, if chains are conditional. chains: negatives
+    per source. weights: weights per contrast. labelled: examples
     (N, ...) drawn independently of x_data, and their classes (N,), if a term needs them. generator:
     random number generator of the chains. at_once: number of examples that fit in memory at a time;
     None for all.
@@ -48,6 +49,7 @@ class Batch:
     at_once: int | None = None
     outputs_data: Tensor | None = None
     outputs_model: Tensor | None = None
+    given: Tensor | None = None
     chains: Sequence[Tensor] = ()
     weights: Sequence[Weights] = ()
     generator: torch.Generator = field(default_factory=torch.Generator)
@@ -84,6 +86,15 @@ class Term(ABC):
 
         Their random initial weights come from the generator.
         """
+
+    @property
+    def has_latents(self) -> bool:
+        """Whether chains can be conditional on latents of examples, from `latents`."""
+        return False
+
+    def latents(self, x: Tensor) -> Tensor:
+        """Returns latents (N, d) of examples."""
+        raise ValueError(f"{type(self).__name__} has no latents of examples")
 
     @abstractmethod
     def __call__(self, batch: Batch) -> Tensor:

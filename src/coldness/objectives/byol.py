@@ -74,7 +74,7 @@ class BYOL(LearningTeacher):
             other = normalize(self.average(views).float(), dim=1).roll(len(x), 0)
         return (2 - 2 * (predicted * other).sum(1)).mean()
 
-    def latents(self, x: Tensor) -> Tensor:
+    def target(self, x: Tensor) -> Tensor:
         return normalize(self.average(x), dim=1)
 
     @torch.no_grad()

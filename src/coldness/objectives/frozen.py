@@ -52,10 +52,13 @@ class Frozen(Teacher):
         self.data = data
         self.encoder.to(device)
 
+    @torch.no_grad()
+    def latents(self, x: Tensor) -> Tensor:
+        return normalize(self.encoder(x), dim=1)
+
     def lesson(self, batch: Batch) -> tuple[Tensor, Tensor]:
         assert batch.outputs_data is not None
-        with torch.no_grad():
-            return batch.outputs_data, normalize(self.encoder(batch.x_data), dim=1)
+        return batch.outputs_data, self.of_batch(batch)
 
     def kept(self) -> dict[str, nn.Module | Tensor]:
         return {"encoder": self.encoder, **latents_of(self.encoder, self.data)}
@@ -66,6 +69,7 @@ class Labels(Teacher):
 
     learns = False
     wants_labels = True
+    has_latents = False
 
     def check(self, latent: int, data: Data) -> None:
         if data.labelled is None:

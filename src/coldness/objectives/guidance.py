@@ -59,6 +59,13 @@ class Guidance(Term):
     def prepare(self, energy: Energy, data: Data, generator: torch.Generator) -> None:
         self.teacher.prepare(data, next(energy.parameters()).device, generator)
 
+    @property
+    def has_latents(self) -> bool:
+        return self.teacher.has_latents
+
+    def latents(self, x: Tensor) -> Tensor:
+        return self.teacher.latents(x)
+
     def __call__(self, batch: Batch) -> Tensor:
         energy = batch.energy
         assert batch.outputs_data is not None

@@ -50,6 +50,9 @@ class Teacher(ABC):
     wants_labels: bool = False
     """Whether it needs labelled examples."""
 
+    has_latents: bool = True
+    """Whether latents follow from an example alone."""
+
     @abstractmethod
     def check(self, latent: int, data: Data) -> None:
         """Raises ValueError if it cannot give latents of this dimension for this data."""
@@ -70,6 +73,14 @@ class Teacher(ABC):
     @abstractmethod
     def lesson(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Returns outputs f (N, d) of the energy and the latents (N, d) that they should follow."""
+
+    def latents(self, x: Tensor) -> Tensor:
+        """Returns the latents (N, d) that examples (N, ...) have in training."""
+        raise ValueError(f"{type(self).__name__} has no latents of examples")
+
+    def of_batch(self, batch: Batch) -> Tensor:
+        """Latents (N, d) of the data batch: those that its chains are given, if they are."""
+        return self.latents(batch.x_data) if batch.given is None else batch.given
 
     def update(self, t: int, n: int) -> None:  # noqa: B027 - some do not learn
         """Called after backward at iteration t of n."""
@@ -161,14 +172,17 @@ class LearningTeacher(Teacher):
         """A random view of every image."""
         return x if self.augmentation is None else self.augmentation(x, self.generator)
 
-    def latents(self, x: Tensor) -> Tensor:
+    def target(self, x: Tensor) -> Tensor:
         """Unit vectors that guide, of images as they are."""
         return normalize(self.encoder(x), dim=1)
 
+    @torch.no_grad()
+    def latents(self, x: Tensor) -> Tensor:
+        return self.target(self.view(x))
+
     def lesson(self, batch: Batch) -> tuple[Tensor, Tensor]:
         assert batch.outputs_data is not None
-        with torch.no_grad():
-            return batch.outputs_data, self.latents(self.view(batch.x_data))
+        return batch.outputs_data, self.of_batch(batch)
 
     def update(self, t: int, n: int) -> None:
         rate = value_at(self.learning_rate, t, n)

@@ -63,6 +63,8 @@ def build(s: Settings) -> Training:
         source.start.bind(energy)
     for source in s.sources:
         source.start.prepare(x_data.to(fabric.device), energy.coordinates, of_chains)
+        if s.conditional and energy.latent:
+            source.start.condition_on(energy.latent)
     for term in s.terms:
         term.prepare(energy, data, of_chains)
     compiled = [
@@ -82,10 +84,12 @@ def _fit_reference(s: Settings, reference: FittedMixture, x_data: Tensor) -> Non
 
 def _check(s: Settings) -> None:
     """Raises ValueError for parts that do not fit each other."""
-    if s.conditional and not s.energy.classes:
-        raise ValueError("conditional sources need an energy with classes")
-    if s.conditional and s.data.labelled is None:
+    if s.conditional and not (s.energy.classes or s.energy.latent):
+        raise ValueError("conditional sources need an energy with classes or with latents")
+    if s.conditional and s.energy.classes and s.data.labelled is None:
         raise ValueError("conditional sources need data with labels")
+    if s.conditional and s.energy.latent and not any(term.has_latents for term in s.terms):
+        raise ValueError("conditional sources need a term with latents, such as Guidance")
     for source in [*s.sources, s.sampling]:
         source.check_examples(s.data.shape)
     for term in s.terms:

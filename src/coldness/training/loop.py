@@ -22,7 +22,6 @@ from lightning_fabric import Fabric
 from torch import Tensor
 
 from coldness.batching import checkpointed
-from coldness.chains.source import repeated
 from coldness.diagnostics.weights import largest_beta_of
 from coldness.guard.remedies import Cause, Relief
 from coldness.guard.rescue import copied
@@ -100,23 +99,25 @@ class Training:
         now = effective(s, self.relief, self.iteration)
         metrics: Metrics = {ATTEMPT: self.attempt}
 
-        # Data, with noise if configured (Eq. 5A), and classes if chains are conditional.
-        if s.conditional:
-            x_data, y_data = self._labelled(now)
+        # Data, with noise if configured (Eq. 5A), and their conditions if chains are conditional.
+        given: Tensor | None = None
+        if s.conditional and self.energy.classes:
+            x_data, given = self._labelled(now)
         else:
             x_data = self._noisy(s.data.sample(s.batch_size, self.data_generator), now)
-            y_data = None
+            given = self._latents(x_data) if s.conditional else None
 
         # Negatives: chains on (1 - beta) U, from every source.
-        chains = [self._chains(k, now, x_data, y_data, metrics) for k in range(len(now.sources))]
+        chains = [self._chains(k, now, x_data, given, metrics) for k in range(len(now.sources))]
         negatives = [c.x for c in chains]
 
         # One forward pass; potentials are read from its outputs.
         sizes = [len(x) for x in (x_data, *negatives)]
-        labels = None if y_data is None else torch.cat([repeated(y_data, m) for m in sizes])
+        own = [c.given for c in chains if c.given is not None]
+        conditions = None if given is None else torch.cat([given, *own])
         with self.autocast():
             outputs = checkpointed(self.energy.outputs, s.at_once, torch.cat([x_data, *negatives]))
-            u = self.energy.coldness * self.energy.read(outputs, labels)
+            u = self.energy.coldness * self.energy.read(outputs, conditions)
         u_data, *u_model = u.split(sizes)
 
         # Contrast and terms.
@@ -129,6 +130,7 @@ class Training:
                 at_once=s.at_once,
                 outputs_data=outputs[: sizes[0]],
                 outputs_model=outputs[sizes[0] :],
+                given=given,
                 chains=negatives,
                 weights=weights,
                 generator=self.chain_generator,
@@ -142,7 +144,7 @@ class Training:
         return metrics
 
     def _chains(
-        self, k: int, now: Effective, x_data: Tensor, y_data: Tensor | None, metrics: Metrics
+        self, k: int, now: Effective, x_data: Tensor, given: Tensor | None, metrics: Metrics
     ) -> Chains:
         """Chains of source k, and their statistics."""
         source, tempering = now.sources[k], now.temperings[k]
@@ -154,7 +156,7 @@ class Training:
                 tempering=tempering,
                 step_scale=now.step_scales[k],
                 compiled=self.compiled[k],
-                labels=y_data,
+                given=given,
                 at_once=self.settings.at_once,
             )
         # |dE|, as in the Anatomy paper: without coldness and without tempering.
@@ -250,6 +252,11 @@ class Training:
         assert s.data.labelled is not None
         x, y = s.data.labelled.sample_labelled(s.batch_size, self.data_generator)
         return self._noisy(x, now), y.to(self.fabric.device)
+
+    def _latents(self, x: Tensor) -> Tensor:
+        """Latents (N, d) of examples, by the term that has them."""
+        with torch.no_grad(), self.autocast():
+            return next(t for t in self.settings.terms if t.has_latents).latents(x).to(x)
 
     def _noisy(self, x: Tensor, now: Effective) -> Tensor:
         """Examples on the device, with the noise of data in the coordinates kernels move in."""
