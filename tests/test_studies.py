@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from coldness.cli import reproduce
+from coldness.cli import study_runs
 from coldness.cli.main import main
 from coldness.metrics import STUDIED
 from coldness.runs.checkpoints import saved
@@ -422,7 +422,7 @@ def test_finished_runs_with_other_settings_are_refused(
     words = ["reproduce", str(small), "--out", str(out), "--seeds", "1"]
     cell = study_of(small).cells(1)[0]
     run_cell(cell, out / "runs")
-    (out / "study.txt").write_text(reproduce._mark(study_of(small), tmp_path / "none"))
+    (out / "study.txt").write_text(study_runs._mark(study_of(small), tmp_path / "none"))
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
     assert main([*words, "--quick"]) == 2
     assert "other settings" in capsys.readouterr().err

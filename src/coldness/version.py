@@ -1,3 +1,3 @@
 """The version of coldness."""
 
-VERSION = "0.10.0"
+VERSION = "0.11.0"

@@ -11,6 +11,7 @@
     coldness evaluate RUN         evaluate a trained model again; --trust for five plain answers
     coldness compare RUN RUN...   compare trained models side by side
     coldness report RUN [RUN...]  write one page for one or several runs
+    coldness sweep RECIPE         train a grid of runs of one recipe, in one table and page
     coldness reproduce STUDY      run a paper's experiments and compare with what it reports
 
 `coldness COMMAND --help` says more. Every recipe field is also a command-line option; index list
@@ -42,6 +43,7 @@ COMMANDS = (
     "evaluate",
     "compare",
     "report",
+    "sweep",
     "reproduce",
 )
 

@@ -5,7 +5,7 @@ A study is a YAML file:
     title: Density against samples
     paper: which paper, section and figures
     reported: what it reports there
-    seeds: 3
+    seeds: 3                                  0, 1 and 2; or a list of seeds
     set: {evaluation.long_steps: 200}         overrides of every run
     blocks:
       - name: mixture
@@ -31,7 +31,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import product
@@ -42,6 +42,7 @@ import yaml
 
 from coldness.documents import BadDocument, is_file, one_line, read_yaml
 from coldness.metrics import STUDIED
+from coldness.seeds import check_seed
 from coldness.signatures import nearest
 from coldness.studies.claims import CHECKS, is_meant
 from coldness.studies.theory import NUMBERS
@@ -123,7 +124,7 @@ class Study:
     title: str
     paper: str
     reported: str
-    seeds: int
+    seeds: tuple[int, ...]
     blocks: tuple[Block, ...]
     claims: tuple[dict[str, Any], ...]
     numbers: str | None = None
@@ -133,11 +134,11 @@ class Study:
         """Columns of the table that the study varies, apart from the seed."""
         return ["block", *dict.fromkeys(axis for block in self.blocks for axis in block.axes)]
 
-    def cells(self, seeds: int) -> list[Cell]:
+    def cells(self, seeds: int | Sequence[int]) -> list[Cell]:
         """All runs: every setting with the first seed, then with the second, and so on."""
         return [
             Cell(block.name, block.recipe, levels, seed, options)
-            for seed in range(seeds)
+            for seed in (range(seeds) if isinstance(seeds, int) else seeds)
             for block in self.blocks
             for levels, options in _combinations(block)
         ]
@@ -161,14 +162,23 @@ def read_study(study: str) -> Study:
         text = read_yaml(path.read_text())
     except (OSError, UnicodeDecodeError, BadDocument) as error:
         raise RecipeError(f"{path} is not a YAML file: {one_line(error)}") from error
+    return study_from(text, path)
+
+
+def study_from(text: Any, path: Path, first: Options = UNMENDED) -> Study:
+    """The study of the contents of a file; all errors in them are raised here.
+
+    Args:
+        text: plain data, as the file holds it.
+        path: of the file; recipes are looked for beside it.
+        first: options of every run, before those of the study.
+    """
     where = str(path)
     keys = {"title", "paper", "reported", "seeds", "set", "blocks", "claims", "numbers"}
     text = _mapping(text, where, keys)
-    shared = {**UNMENDED, **_options(text.get("set"), f"{where}: set")}
+    shared = {**first, **_options(text.get("set"), f"{where}: set")}
     blocks = [_block(b, shared, path) for b in _list(text.get("blocks"), f"{where}: blocks")]
-    seeds = text.get("seeds", 1)
-    if not isinstance(seeds, int) or isinstance(seeds, bool) or seeds < 1:
-        raise RecipeError(f"{where}: seeds must be a whole number >= 1, got {seeds!r}")
+    seeds = _seeds(text.get("seeds", 1), where)
     result = Study(
         path.stem,
         str(text.get("title", path.stem)),
@@ -184,6 +194,23 @@ def read_study(study: str) -> Study:
         raise RecipeError(f"{where}: there are no numbers {str(result.numbers)!r}")
     claims = _list(text.get("claims"), f"{where}: claims")
     return replace(result, claims=tuple(_claim(c, result, f"{where}: claims") for c in claims))
+
+
+def _seeds(given: Any, where: str) -> tuple[int, ...]:
+    """Seeds of a list, or the first ones by their number."""
+    whole = [
+        isinstance(seed, int) and not isinstance(seed, bool)
+        for seed in (given if isinstance(given, list) else [given])
+    ]
+    if isinstance(given, list) and given and all(whole) and len(set(given)) == len(given):
+        for seed in given:
+            check_seed(seed)
+        return tuple(given)
+    if isinstance(given, list) or not all(whole) or given < 1:
+        raise RecipeError(
+            f"{where}: seeds must be a whole number >= 1 or a list of different ones, got {given!r}"
+        )
+    return tuple(range(given))
 
 
 def _block(text: Any, shared: Options, path: Path) -> Block:
