@@ -144,6 +144,19 @@ def test_a_condition_leads_in_the_first_third_of_the_steps(model: Model) -> None
         replace(source, lead=0.5)
 
 
+def test_without_guidance_conditional_samples_are_refused_and_not_evaluated() -> None:
+    """As in the studies' runs without guidance, whose evaluation asks for a guidance of 1."""
+    run = settings(*SMALL, "--energy.guidance=0", "--evaluation.guidance=1")
+    training = build(run)
+    fit(training)
+    model = model_of(training)
+    with pytest.raises(ValueError, match="trained without guidance"):
+        model.sample(2, label=3)
+    metrics, _ = evaluate(model, run.data, run.evaluation)
+    assert "alignment" in metrics
+    assert not {"class_agreement", "like_agreement"} & set(metrics)
+
+
 def test_chains_cannot_be_given_latents_that_no_term_has() -> None:
     with pytest.raises(ValueError, match="conditional sources need a term with latents"):
         build(settings(*SMALL, "--sources.0.conditional=true", "--terms=[EnergyL2]"))

@@ -57,6 +57,8 @@ def condition_of(
         raise ValueError("guidance needs a model with latents, and a condition such as label")
     if not named:
         return None, None
+    if energy.latent and not energy.guidance > 0:
+        raise ValueError("this model was trained without guidance: its latents have no effect")
     labels = None
     if label is not None:
         labels = labels_of(label, n, domain, kept, energy)
@@ -69,8 +71,6 @@ def condition_of(
     else:
         found = _checked(tensor_of(given), n, energy)
     if guidance is not None:
-        if not energy.guidance > 0:
-            raise ValueError("this model was trained without guidance: its latents have no effect")
         found = found * (guidance / energy.guidance)
     return found.expand(n, *found.shape[found.dim() - bool(energy.latent) :]), labels
 

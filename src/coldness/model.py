@@ -264,7 +264,8 @@ class Model:
     @property
     def has_classes(self) -> bool:
         """Whether samples can be drawn by class."""
-        return bool(self.energy.classes) or "class_latents" in self.kept
+        by_latents = "class_latents" in self.kept and self.energy.guidance > 0
+        return bool(self.energy.classes) or by_latents
 
     @property
     def step_scale(self) -> float:

@@ -70,7 +70,7 @@ def check_latents(
     labelled = data.labelled
     if labelled is not None and len(labelled.classes) > 1:
         metrics |= _representation(model, labelled, how)
-    if model.sampler is None or not how.class_samples:
+    if model.sampler is None or not how.class_samples or not model.energy.guidance > 0:
         return metrics, arrays
     for found in (_like(model, data, how, on_stage), _composed(model, data, how, on_stage)):
         metrics, arrays = {**metrics, **found[0]}, {**arrays, **found[1]}
