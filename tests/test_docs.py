@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import yaml
 
-from coldness.cli import recipes
+from coldness.cli import recipes, sweep
 from coldness.cli.main import COMMANDS
 from coldness.cli.options import read_recipe
 from coldness.studies import read_study
@@ -100,8 +100,10 @@ def parse_command(words: Sequence[str]) -> None:
         recipes.main(rest)
         return
     parser = import_module(f"coldness.cli.{command}").parser()
-    if command in ("train", "doctor", "pretrain"):
-        read_recipe(parser, rest)
+    if command in ("train", "doctor", "pretrain", "sweep"):
+        given, recipe = read_recipe(parser, rest)
+        if command == "sweep":
+            sweep.study_of(recipe.name, sweep.varied(given.vary), given.overrides)
         return
     given = parser.read(rest) if rest != ["--list"] else parser.parse_args(rest)
     if command == "reproduce" and given.study is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from coldness.cli.main import main
-from coldness.cli.sweep import _varied, study_of
+from coldness.cli.sweep import study_of, varied
 from coldness.studies.cell import read_cell
 
 QUICK = (
@@ -33,7 +33,7 @@ QUICK = (
     ],
 )
 def test_values_of_an_option(word: str, option: str, values: list[Any]) -> None:
-    assert _varied(word) == (option, values)
+    assert varied([word]) == {option: values}
 
 
 def test_a_grid_is_every_combination_with_every_seed() -> None:
@@ -86,6 +86,7 @@ def test_a_sweep_makes_a_table_and_a_page_and_skips_what_is_done(
         (["--vary", "contrast.beta=0,x"], "must be float"),
         (["--vary", "seed=4..1"], "A..B needs A <= B"),
         (["--vary", "seed=1,1"], "different ones"),
+        (["--vary", "seed=1", "--vary", "seed=2"], "seed is given twice"),
         (["--vary", "seed=0..1", "--seed", "3"], "one value and vary too"),
         (["--vary", "contrast.beta=[0"], "--vary contrast.beta=[0"),
         (["--vary", "seed=0..1", "--workers", "0"], "--workers must be >= 1"),

@@ -67,7 +67,7 @@ def main(words: list[str]) -> int:
         raise OptionError("runs of a sweep import no classes from outside coldness")
     if not given.vary:
         raise OptionError("name what varies, such as --vary contrast.beta=0,.5,.9")
-    study = study_of(recipe.name, dict(map(_varied, given.vary)), given.overrides)
+    study = study_of(recipe.name, varied(given.vary), given.overrides)
     out = Path(given.out or f"runs/sweep/{study.name}")
     command = shlex.join(["coldness", "sweep", *words])
     return carry_out(study, out, command, seeds=study.seeds, workers=given.workers, png=given.png)
@@ -106,8 +106,17 @@ def study_of(
     return study_from(text, Path(name), first={})
 
 
+def varied(words: Sequence[str]) -> dict[str, list[Any]]:
+    """Values by option, of words OPTION=VALUES."""
+    found: dict[str, list[Any]] = {}
+    for option, values in map(_varied, words):
+        if option in found:
+            raise OptionError(f"--vary {option} is given twice")
+        found[option] = values
+    return found
+
+
 def _varied(word: str) -> tuple[str, list[Any]]:
-    """An option and its values, of OPTION=VALUES."""
     option, equals, text = word.partition("=")
     option = option.removeprefix("--")
     if not equals or not option or not text:
