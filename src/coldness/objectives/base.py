@@ -34,10 +34,9 @@ class Batch:
     x_data (N, ...) is the data, x_model (M, ...) the negatives of all sources. u_data and u_model
     are their potentials, and outputs_data and outputs_model the outputs of the energy in the same
     forward pass. given: classes or latents of x_data, if chains are conditional. chains: negatives
-    per source. weights: weights per contrast. labelled: examples
-    (N, ...) drawn independently of x_data, and their classes (N,), if a term needs them. generator:
-    random number generator of the chains. at_once: number of examples that fit in memory at a time;
-    None for all.
+    per source. weights: weights per contrast. labelled: examples (N, ...) drawn independently of
+    x_data, and their classes (N,), if a term needs them. generator: random number generator of the
+    chains. at_once: number of examples that fit in memory at a time; None for all.
     """
 
     energy: Energy

@@ -4,7 +4,7 @@ A picture holds many images, pixel for pixel:
 
     colour = round(127.5 (x + 1)),   x clipped to [-1, 1]
 
-Chains are never clamped, so that their pixels may lie beyond; they are clipped here, for the
+Pixels of chains may lie beyond, unless their kernel clamps them; they are clipped here, for the
 picture only, and a note says how many. A pixel that is NaN or infinite is magenta. Every pixel of
 an image becomes a block of equal ones, and gaps are transparent: light and dark pages show the same
 file.
